@@ -1,0 +1,51 @@
+"""The errors a user can meet. Each message says what is wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+
+class PtxTemplatesError(Exception):
+    """Base of all errors of this package. The command line prints one ``error:`` line and exits with 2."""
+
+
+class ParameterError(PtxTemplatesError):
+    """A kernel's parameter has a value that the kernel cannot be built for.
+
+    Attributes
+    ----------
+    field : str
+        Name of the parameter.
+    """
+
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class UnknownKernelError(PtxTemplatesError):
+    """No kernel of that name is registered."""
+
+
+class ConfigError(PtxTemplatesError):
+    """A list of variants (``kernels.toml``) cannot be read or asks for something impossible."""
+
+
+class TemplateError(PtxTemplatesError):
+    """A template cannot be rendered, or what it renders breaks a rule or the kernel's contract."""
+
+
+class PtxSyntaxError(PtxTemplatesError):
+    """PTX text that the parser does not understand.
+
+    Attributes
+    ----------
+    line : int
+        Line of the PTX text, from 1.
+    """
+
+    def __init__(self, message: str, *, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class ArtifactError(PtxTemplatesError):
+    """A build directory cannot be read or written."""

@@ -1,0 +1,103 @@
+"""What a build directory says of itself: the manifest, as text and as values.
+
+docs/manifest.md documents the format; ptxtemplates/schemas/manifest-1.json is its JSON Schema.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from ptxtemplates.errors import ArtifactError
+from ptxtemplates.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from ptxtemplates.rendering import RenderedKernel
+
+MANIFEST: Final = "manifest.json"
+SCHEMA_VERSION: Final = 1
+GENERATOR: Final = "ptxtemplates"
+
+Entry = dict[str, Any]
+"""One variant in a manifest."""
+
+
+def entry_of(rendered: RenderedKernel) -> Entry:
+    """Describe a rendered kernel as a manifest does."""
+    kernel = rendered.kernel
+    return {
+        **kernel.contract(),
+        "variant": kernel.variant,
+        "file": f"{kernel.name}/{kernel.variant}.ptx",
+        "target": kernel.target,
+        "ptx_version": kernel.ptx_version,
+        "sha256": rendered.sha256,
+        "templates": rendered.templates,
+    }
+
+
+def dump_manifest(entries: Iterable[Entry]) -> str:
+    """Write a manifest: entries sorted by variant, keys sorted, the same bytes for the same entries."""
+    return dump(
+        {
+            "generator": {"name": GENERATOR, "version": VERSION},
+            "kernels": sorted(entries, key=lambda entry: str(entry["variant"])),
+            "schema_version": SCHEMA_VERSION,
+        }
+    )
+
+
+def load_manifest(path: Path) -> list[Entry]:
+    """Read the entries of a manifest; none if there is no file.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is no manifest of this package, or one of a newer version.
+    """
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from error
+    if not text:
+        return []  # what a crash of the machine can leave of a file just renamed
+    try:
+        manifest = json.loads(text)
+        generator, version, entries = (
+            manifest["generator"]["name"],
+            manifest["schema_version"],
+            manifest["kernels"],
+        )
+        well_formed = isinstance(entries, list) and all(
+            isinstance(entry[key], str) for entry in entries for key in ("variant", "kernel", "file", "sha256")
+        )
+    except (ValueError, TypeError, KeyError, RecursionError):
+        generator, version, entries, well_formed = None, None, [], False
+    if generator != GENERATOR or not well_formed:
+        raise ArtifactError(f"{path} is no manifest of {GENERATOR}; remove it, or build into another directory")
+    if version != SCHEMA_VERSION:
+        raise ArtifactError(
+            f"{path} has schema version {version}, not {SCHEMA_VERSION}: another version of {GENERATOR} wrote it; "
+            "remove it, or build into another directory"
+        )
+    return list(entries)
+
+
+def dump(value: object) -> str:
+    """Write JSON for people: sorted keys, a line for each element down to where only scalars are left."""
+    return _dump(value, "\n") + "\n"
+
+
+def _dump(value: object, newline: str) -> str:
+    inner = newline + "  "
+    if isinstance(value, dict) and any(isinstance(item, dict | list) for item in value.values()):
+        items = [f"{json.dumps(key)}: {_dump(value[key], inner)}" for key in sorted(value)]
+        return "{" + inner + f",{inner}".join(items) + newline + "}"
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return "[" + inner + f",{inner}".join(_dump(item, inner) for item in value) + newline + "]"
+    return json.dumps(value, sort_keys=True, allow_nan=False)

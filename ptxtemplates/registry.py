@@ -1,0 +1,82 @@
+"""Kernels by name. Built-in ones register exactly as a user's own do."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ptxtemplates.errors import ParameterError, UnknownKernelError
+from ptxtemplates.kernel import parameters_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ptxtemplates.kernel import Kernel
+
+K = TypeVar("K", bound="type[Kernel]")
+
+_KERNELS: Final[dict[str, type[Kernel]]] = {}
+
+
+def register(kernel: K) -> K:
+    """Make a kernel class known under its ``name``; usable as a decorator.
+
+    Raises
+    ------
+    ValueError
+        If another class has that name.
+    """
+    known = _KERNELS.setdefault(kernel.name, kernel)
+    if known is not kernel:
+        raise ValueError(f"two kernels are named {kernel.name!r}: {known.__module__} and {kernel.__module__}")
+    return kernel
+
+
+def registered() -> dict[str, type[Kernel]]:
+    """Return every registered kernel class by name, sorted."""
+    importlib.import_module("ptxtemplates.kernels")  # here, not above: that package imports this file
+    return dict(sorted(_KERNELS.items()))
+
+
+def find(name: str) -> type[Kernel]:
+    """Return the kernel class registered under `name`.
+
+    Raises
+    ------
+    UnknownKernelError
+        If there is none; the message has the nearest name.
+    """
+    kernels = registered()
+    if name not in kernels:
+        raise UnknownKernelError(f"no kernel is named {name!r}; {suggestion(name, kernels)}")
+    return kernels[name]
+
+
+def construct(kernel: type[Kernel], values: Mapping[str, object]) -> Kernel:
+    """Build a kernel from named values.
+
+    Raises
+    ------
+    ParameterError
+        If a name is unknown, a parameter is missing, or a value is refused.
+    """
+    fields = {field: declared for field, _, declared in parameters_of(kernel)}
+    for name in values:
+        if name not in fields:
+            raise ParameterError(
+                f"{kernel.name}: there is no parameter {name!r}; {suggestion(name, fields)}", field=name
+            )
+    for field, declared in fields.items():
+        if declared is dataclasses.MISSING and field not in values:
+            raise ParameterError(f"{kernel.name}: {field} is missing and has no default", field=field)
+    return kernel(**values)
+
+
+def suggestion(name: str, valid: Iterable[str]) -> str:
+    """Point to what `name` may have been meant to be."""
+    from difflib import get_close_matches  # only a mistake needs it
+
+    names = sorted(valid)
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"

@@ -1,0 +1,147 @@
+"""Kernels to PTX text, with a map from every line to the template line that it comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from ptxtemplates.errors import TemplateError
+from ptxtemplates.registry import suggestion
+from ptxtemplates.rendering.environment import environment
+from ptxtemplates.rendering.places import Place, split_marks
+from ptxtemplates.rendering.scope import names_used
+from ptxtemplates.sources import BUILT_IN_TEMPLATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ptxtemplates.kernel import Kernel
+    from ptxtemplates.ptx import Module
+    from ptxtemplates.rendering.environment import TemplateEnvironment
+
+__all__ = ["Place", "RenderedKernel", "render"]
+
+
+@dataclass(frozen=True)
+class RenderedKernel:
+    """The PTX of a kernel.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        What was rendered.
+    text : str
+        PTX: ASCII, LF line ends, a final newline.
+    places : tuple of Place
+        The template line of each line of `text`.
+    templates : dict of str to str
+        sha256 of every template that was read (with LF line ends), by name.
+    """
+
+    kernel: Kernel
+    text: str
+    places: tuple[Place, ...]
+    templates: dict[str, str]
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of the text's bytes."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def place(self, line: int) -> Place:
+        """Return the template line that line `line` (from 1) of the text comes from."""
+        return self.places[line - 1]
+
+    def check(self) -> Module:
+        """Parse and lint the text and compare it with the kernel's contract.
+
+        Returns
+        -------
+        ptxtemplates.ptx.Module
+            The parsed text: it has none of the faults that the lint finds, and is what a manifest says.
+
+        Raises
+        ------
+        TemplateError
+            If it is not. The message begins with template and line, then names the line of the text.
+        """
+        from ptxtemplates.rendering.checks import check  # 15 ms, and rendering alone needs none of it
+
+        return check(self)
+
+
+def render(kernel: Kernel, *, target: str | None = None, lineinfo: bool = False) -> RenderedKernel:
+    """Render a kernel to PTX.
+
+    `RenderedKernel.check` says whether the text keeps the rules; a build calls it for every kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What to render.
+    target : str, optional
+        Another target than the kernel's own, e.g. ``sm_90``.
+    lineinfo : bool
+        Add ``.file`` and ``.loc`` directives, so that profilers and debuggers show template lines.
+
+    Raises
+    ------
+    ParameterError
+        If the kernel cannot have that target.
+    TemplateError
+        If the template fails, or uses a name that the kernel does not declare or ignores one that it does.
+        The message begins with template and line.
+    """
+    if target is not None:
+        kernel = dataclasses.replace(kernel, target=target)
+    folders = dict.fromkeys((kernel.template_folder, BUILT_IN_TEMPLATES))
+    templates = environment(*folders)
+    variables = kernel.variables
+    read = _check_names(templates, type(kernel), tuple(variables))
+    lines, places = split_marks(templates.render(kernel.template, variables))
+    rendered = RenderedKernel(
+        kernel, "\n".join(lines), tuple(places), {name: templates.digests[name] for name in read}
+    )
+    return _with_lines(rendered) if lineinfo else rendered
+
+
+@cache
+def _check_names(
+    templates: TemplateEnvironment, kernel: type[Kernel], declared: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Compare the names that a kernel declares with those its template uses; return the templates read."""
+    used, read = names_used(kernel.template, templates.scopes_of)
+    for name, place in used.items():
+        if name not in declared and name not in templates.globals:
+            raise TemplateError(
+                f"{place}: {name!r} is no parameter or constant of {kernel.name}; {suggestion(name, declared)}"
+            )
+    for name in declared:
+        if name not in used:
+            raise TemplateError(f"{Place(kernel.template, 1)}: {kernel.name} declares {name!r}, which is never used")
+    return read
+
+
+def _with_lines(rendered: RenderedKernel) -> RenderedKernel:
+    """Add ``.file`` for each template and ``.loc`` before each instruction that begins a new template line."""
+    module = rendered.check()
+    indices = {name: index for index, name in enumerate(rendered.templates, start=1)}
+    starts = {item.line for function in module.functions for item in function.instructions}
+
+    def lines() -> Iterator[tuple[str, Place]]:
+        current = None
+        for number, (line, place) in enumerate(zip(rendered.text.split("\n"), rendered.places, strict=True), start=1):
+            if number in starts and place != current:
+                current = place
+                indent = line[: len(line) - len(line.lstrip())]
+                yield f"{indent}.loc {indices[place.template]} {place.line} 0", place
+            yield line, place
+            if line.startswith(".address_size"):
+                for name, index in indices.items():
+                    yield f'.file {index} "{name}"', place
+
+    text, places = zip(*lines(), strict=True)
+    return dataclasses.replace(rendered, text="\n".join(text), places=places)

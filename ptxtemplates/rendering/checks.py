@@ -1,0 +1,99 @@
+"""A rendered text against the rules: the language, the lint, and what its kernel promises to callers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ptxtemplates.errors import PtxSyntaxError, TemplateError
+from ptxtemplates.ptx.linter import lint
+from ptxtemplates.ptx.parser import parse
+from ptxtemplates.ptx.statements import Function, Module, Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ptxtemplates.kernel import Argument, Kernel
+    from ptxtemplates.rendering import RenderedKernel
+
+
+def check(rendered: RenderedKernel) -> Module:
+    """Parse, lint and compare with the contract; see `RenderedKernel.check`."""
+    name = rendered.kernel.variant
+    if not rendered.text.endswith("\n"):
+        raise TemplateError(f"{rendered.places[-1]}: {name}.ptx: the text must end with a newline")
+    try:
+        module = parse(rendered.text)
+    except PtxSyntaxError as error:
+        raise TemplateError(f"{rendered.place(error.line)}: {name}.ptx:{error.line}: {error}") from error
+    faults = [(finding.line, f"{finding.rule}: {finding.message}") for finding in lint(module, rendered.text)]
+    faults += [(breach.line, f"contract: {breach.message}") for breach in _breaches(module, rendered.kernel)]
+    if faults:
+        line, message = faults[0]
+        others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise TemplateError(f"{rendered.place(line)}: {name}.ptx:{line}: {message}{others}")
+    return module
+
+
+class Breach(NamedTuple):
+    """A broken promise, at a line of the text."""
+
+    line: int
+    message: str
+
+
+def _breaches(module: Module, kernel: Kernel) -> Iterator[Breach]:
+    """Yield where a text says something else than its kernel: the manifest would lie to a loader."""
+    said = (module.version, module.targets, module.address_size)
+    promised = (kernel.ptx_version, (kernel.target,), 64)
+    if said != promised:
+        yield Breach(1, f".version, .target, .address_size are {said}, the kernel has {promised}")
+    entries = module.entries
+    names = [entry.name for entry in entries]
+    if names != [kernel.entry]:
+        yield Breach(
+            entries[0].line if entries else 1, f"the text defines {names or 'no entry'}, the kernel is {kernel.entry!r}"
+        )
+        return
+    entry = entries[0]
+    if entry.linkage != "visible":
+        yield Breach(entry.line, f".entry {entry.name} must be .visible, or no loader finds it")
+    yield from _of_parameters(entry, kernel)
+    yield from _of_launch(module, entry, kernel)
+
+
+def _of_parameters(entry: Function, kernel: Kernel) -> Iterator[Breach]:
+    said = [parameter.name for parameter in entry.parameters]
+    promised = [argument.name for argument in kernel.arguments]
+    if said != promised:
+        yield Breach(entry.line, f"the parameters are {said}, the kernel has {promised}")
+        return
+    for parameter, argument in zip(entry.parameters, kernel.arguments, strict=True):
+        if _declaration(parameter) != _promise(argument):
+            yield Breach(parameter.line, f"parameter {_declaration(parameter)}, the kernel has {_promise(argument)}")
+
+
+def _declaration(parameter: Variable) -> str:
+    extents = "".join(f"[{extent}]" for extent in parameter.dimensions)
+    text = f".{parameter.type} {parameter.name}{extents}"
+    if parameter.pointer_space is not None:
+        text = f"{text} .ptr .{parameter.pointer_space} .align {parameter.pointer_alignment}"
+    return text
+
+
+def _promise(argument: Argument) -> str:
+    text = f".{argument.type} {argument.name}"
+    if argument.tensor is not None:
+        text = f"{text} .ptr .global .align {argument.tensor.alignment}"
+    return text
+
+
+def _of_launch(module: Module, entry: Function, kernel: Kernel) -> Iterator[Breach]:
+    block = entry.attributes.get("reqntid", entry.attributes.get("maxntid"))
+    if block is None:
+        yield Breach(entry.line, f"neither .reqntid nor .maxntid is given; the kernel's block is {kernel.block}")
+    elif (*block, 1, 1)[:3] != kernel.block:
+        yield Breach(entry.line, f"the block is {block}, the kernel has {kernel.block}")
+    variables = [*module.variables, *(item for item in entry.body or () if isinstance(item, Variable))]
+    shared = sum(variable.size for variable in variables if variable.space == "shared")
+    if shared != kernel.shared_memory:
+        yield Breach(entry.line, f"static shared memory is {shared} bytes, the kernel has {kernel.shared_memory}")

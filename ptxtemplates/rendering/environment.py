@@ -1,0 +1,160 @@
+"""The Jinja environment that templates are rendered in, and its errors with template and line."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
+
+from ptxtemplates.errors import TemplateError
+from ptxtemplates.ptx.literals import float32_bits, float32_literal
+from ptxtemplates.rendering import compiled
+from ptxtemplates.rendering.places import MarkLines, Place, without_last_newline
+from ptxtemplates.rendering.scope import TemplateScopes, read_scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, MutableMapping
+    from pathlib import Path
+
+    from jinja2 import Template
+
+
+
+class Filter(NamedTuple):
+    """A filter of templates, and what it gives."""
+
+    function: Callable[[Any], str]
+    help: str
+
+
+FILTERS: Final = {
+    "f32": Filter(
+        lambda value: float32_literal(float32_bits(value)),
+        "the float32 nearest to a number, as an exact literal with its decimal value beside it",
+    ),
+    "f32_bits": Filter(float32_literal, "the same for a float32 that is given by its bits"),
+    "u64": Filter(lambda value: f"0x{value:016x}", "an unsigned 64-bit integer in hex"),
+    "decimal": Filter(
+        lambda value: repr(value).removesuffix(".0"), "a float in the fewest digits that give it back"
+    ),
+}
+"""The filters that templates have beside Jinja's own."""
+
+UNSTABLE_FILTERS: Final = ("random",)
+STABLE_GLOBALS: Final = ("range", "dict", "namespace", "joiner", "cycler")
+
+_VECTOR_AS_TAG: Final = re.compile(r"\{%[-+]?\s*[A-Za-z_$][\w$]*\s*[,}]")
+
+
+class _Loader(FileSystemLoader):
+    """Loads compiled templates, and notes the scopes and the digest of each in its environment."""
+
+    def load(
+        self, environment: Environment, name: str, globals: MutableMapping[str, Any] | None = None
+    ) -> Template:
+        assert isinstance(environment, TemplateEnvironment)
+        source, filename, uptodate = self.get_source(environment, name)
+        text = source.replace("\r\n", "\n").replace("\r", "\n")
+        found = compiled.load(name, filename, text)
+        if found is None:
+            try:
+                tree = environment.parse(text, name)
+                scopes = read_scopes(name, tree)
+                code = environment.compile(tree, name, filename)
+            except TemplateSyntaxError as error:
+                raise TemplateError(_syntax_message(error, text)) from error
+            compiled.store(name, filename, text, code, scopes.pack())
+        else:
+            code, scopes = found[0], TemplateScopes.unpack(found[1])
+        environment.scopes[name] = scopes
+        environment.digests[name] = hashlib.sha256(text.encode()).hexdigest()
+        return environment.template_class.from_code(environment, code, globals or {}, uptodate)
+
+
+class TemplateEnvironment(Environment):
+    """Jinja as templates of PTX need it: strict, marked line by line, the same output everywhere.
+
+    Parameters
+    ----------
+    *folders : pathlib.Path
+        Where templates are looked up, in this order.
+    """
+
+    scopes: dict[str, TemplateScopes]
+    digests: dict[str, str]
+
+    def __init__(self, *folders: Path) -> None:
+        self.scopes = {}
+        self.digests = {}
+        super().__init__(
+            loader=_Loader([str(folder) for folder in folders]),
+            extensions=[MarkLines],
+            undefined=StrictUndefined,
+            finalize=without_last_newline,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            auto_reload=False,
+            cache_size=-1,
+        )
+        self.filters.update({name: entry.function for name, entry in FILTERS.items()})
+        for name in UNSTABLE_FILTERS:
+            del self.filters[name]
+        self.globals = {name: self.globals[name] for name in STABLE_GLOBALS}
+
+    def scopes_of(self, name: str, place: Place | None) -> TemplateScopes:
+        """Load template `name`, asked for by the import at `place`, and return its scopes."""
+        asking = f"{place}: " if place else ""
+        try:
+            self.get_template(name)
+        except TemplateNotFound as error:
+            raise TemplateError(f"{asking}there is no template {error.name!r}") from error
+        except UnicodeDecodeError as error:
+            raise TemplateError(f"{asking}template {name!r} is not UTF-8: {error}") from error
+        except OSError as error:
+            raise TemplateError(f"{asking}template {name!r} cannot be read: {error.strerror}") from error
+        return self.scopes[name]
+
+    def render(self, name: str, variables: Mapping[str, object]) -> str:
+        """Render a template, marks included."""
+        try:
+            return self.get_template(name).render(variables)
+        except TemplateError:
+            raise
+        except Exception as error:  # a template can raise anything: whatever it is, it has a place
+            place = self._place_of(error) or Place(name, 1)
+            kind = "" if type(error).__module__.startswith("jinja2") else f"{type(error).__name__}: "
+            raise TemplateError(f"{place}: {kind}{error}") from error
+
+    def _place_of(self, error: Exception) -> Place | None:
+        """Find the innermost template line that raised `error`: Jinja rewrites tracebacks to show it."""
+        files = {template.filename: name for name, template in self._loaded() if template.filename}
+        place = None
+        frame = error.__traceback__
+        while frame is not None:
+            file = frame.tb_frame.f_code.co_filename
+            if file in files:
+                place = Place(files[file], frame.tb_lineno)
+            frame = frame.tb_next
+        return place
+
+    def _loaded(self) -> list[tuple[str, Any]]:
+        return [(name, self.get_template(name)) for name in self.scopes]
+
+
+def _syntax_message(error: TemplateSyntaxError, source: str) -> str:
+    place = Place(error.name or "<template>", error.lineno)
+    line = source.splitlines()[error.lineno - 1] if error.lineno <= source.count("\n") + 1 else ""
+    if _VECTOR_AS_TAG.search(line):
+        return f"{place}: '{{%' opens a Jinja tag; write a vector list with a space: {{ %even, %odd }}"
+    return f"{place}: {error.message}"
+
+
+@cache
+def environment(*folders: Path) -> TemplateEnvironment:
+    """Return the environment for these folders; a process reads each template once."""
+    return TemplateEnvironment(*folders)

@@ -1,0 +1,15 @@
+"""The variants of the repository's own list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ptxtemplates.config import load
+
+if TYPE_CHECKING:
+    from ptxtemplates.kernel import Kernel
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+LIST: Final = ROOT / "kernels.toml"
+KERNELS: Final[dict[str, Kernel]] = {kernel.variant: kernel for kernel in load(LIST)}

@@ -1,0 +1,273 @@
+"""The command line, as a user runs it: output, files, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ptxtemplates.kernels import BatchedRope
+from ptxtemplates.registry import registered
+from ptxtemplates.rendering import render
+from tests.helpers.cli import assert_refused, ptxtemplates
+from tests.helpers.variants import KERNELS, LIST, ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROPE = ("render", "batched_rope", "--set", "num_heads=32", "--set", "head_dim=128")
+TEXT = render(BatchedRope(num_heads=32, head_dim=128, theta=1e4)).text
+TABLE = '[[kernel]]\nname = "batched_rope"\nnum_heads = [8, 32]\nhead_dim = 128\ntheta = 1e4\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "kernels.toml").write_text(TABLE)
+    return tmp_path
+
+
+def test_list_shows_every_kernel_and_parameter() -> None:
+    result = ptxtemplates("list")
+    assert (result.returncode, result.stderr) == (0, "")
+    for name, kernel in registered().items():
+        assert f"{name}: {kernel.summary}\n" in result.stdout
+    assert "an even integer from 2 to 512; required" in result.stdout
+    assert "default head_dim ** -0.5" in result.stdout
+    assert "default the kernel's name" in result.stdout
+    assert "default sm_75" in result.stdout
+
+
+@pytest.mark.parametrize("theta", ["10000", "1e4", "10000.0"])
+def test_render_to_stdout(theta: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "ptxtemplates", *ROPE, "--set", f"theta={theta}"], capture_output=True, check=True, cwd=ROOT
+    )
+    assert result.stdout == TEXT.encode()
+    assert result.stderr == b""
+
+
+def test_render_to_file(tmp_path: Path) -> None:
+    output = tmp_path / "rope.ptx"
+    output.write_text("old")
+    result = ptxtemplates(*ROPE, "--set", "theta=1e4", "-o", output)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert output.read_bytes() == TEXT.encode()
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_render_target_and_lines() -> None:
+    result = ptxtemplates(*ROPE, "--set", "theta=1e4", "--target", "sm_90", "--lineinfo")
+    assert result.returncode == 0
+    assert ".version 7.8\n.target sm_90\n" in result.stdout
+    assert '.file 1 "batched_rope.ptx.jinja"\n' in result.stdout
+    assert ptxtemplates(*ROPE, "--set", "theta=1e4", "--set", "target=sm_90", "--lineinfo").stdout == result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (("render", "batched_rop"), ["no kernel is named 'batched_rop'; did you mean 'batched_rope'?"]),
+        (ROPE, ["batched_rope: theta is missing and has no default"]),
+        ((*ROPE, "--set", "theta"), ["--set takes name=value, not 'theta'"]),
+        ((*ROPE, "--set", "tetha=1"), ["there is no parameter 'tetha'; did you mean 'theta'?"]),
+        ((*ROPE, "--set", "theta=1", "--set", "theta=2"), ["theta is set twice"]),
+        *(
+            ((*ROPE, "--set", f"theta={theta}"), ["batched_rope: theta must be a finite number above 0"])
+            for theta in ("0", "-1", "nan", "inf", "many", "", "1e999")
+        ),
+        *(
+            (("render", "batched_rope", "--set", f"head_dim={value}", "--set", "num_heads=1", "--set", "theta=1"), ["head_dim must be an even integer from 2 to 512, not"])
+            for value in ("0", "-2", "127", "1024", "64.0", "x", "", "0x40")
+        ),
+        ((*ROPE, "--set", "theta=1", "--set", "entry=a b"), ["entry must be an identifier"]),
+        ((*ROPE, "--set", "theta=1", "--target", "sm_60"), ["target must be one of sm_75,"]),
+        ((*ROPE, "--set", "theta=1", "-o", "/"), ["cannot write /"]),
+        ((*ROPE, "--set", "theta=1", "-o", "/no/such/folder/x.ptx"), ["cannot write /no/such/folder/x.ptx: No such file"]),
+        (("render",), ["Missing argument 'KERNEL'"]),
+        (("render", "batched_rope", "--frobnicate"), ["No such option"]),
+        (("bild",), ["No such command 'bild'"]),
+        (("build", "-c", "gone.toml"), ["cannot read gone.toml: No such file"]),
+        (("lint",), ["Missing argument 'FILE...'"]),
+        (("lint", "gone.ptx"), ["cannot read gone.ptx: No such file"]),
+    ],
+)  # fmt: skip
+def test_refused_in_one_line(arguments: tuple[str, ...], parts: list[str]) -> None:
+    assert_refused(ptxtemplates(*arguments), *parts)
+
+
+def test_full_device_leaves_nothing(tmp_path: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full on this system")
+    assert_refused(ptxtemplates(*ROPE, "--set", "theta=1e4", "-o", "/dev/full"), "cannot write /dev/full: No space left")
+    result = subprocess.run(
+        [sys.executable, "-m", "ptxtemplates", *ROPE, "--set", "theta=1e4"],
+        stdout=os.open("/dev/full", os.O_WRONLY), stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert result.stderr == "error: cannot write the output: No space left on device\n"
+
+
+def test_build_then_nothing_then_check(project: Path) -> None:
+    first = ptxtemplates("build", cwd=project)
+    assert (first.returncode, first.stderr) == (0, "")
+    files = ["build/batched_rope/batched_rope.h32.d128.theta10000.ptx", "build/batched_rope/batched_rope.h8.d128.theta10000.ptx", "build/manifest.json"]
+    assert first.stdout.splitlines() == [*(f"wrote {file}" for file in files), "2 kernels: 3 files written, 0 unchanged, 0 removed"]
+    assert (project / files[0]).read_bytes() == TEXT.encode()
+    assert ptxtemplates("build", cwd=project).stdout == "2 kernels: 0 files written, 3 unchanged, 0 removed\n"
+    result = ptxtemplates("build", "--check", cwd=project)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "build is current: 3 files\n", "")
+
+
+def test_check_names_what_is_stale_and_the_cure(project: Path) -> None:
+    ptxtemplates("build", cwd=project)
+    (project / "build/batched_rope/batched_rope.h32.d128.theta10000.ptx").write_text("")
+    (project / "kernels.toml").write_text(TABLE.replace("[8, 32]", "[1, 32]"))
+    result = ptxtemplates("build", "--check", "--out", "build", cwd=project)
+    assert (result.returncode, result.stderr) == (1, "")
+    assert result.stdout.splitlines() == [
+        "build/batched_rope/batched_rope.h1.d128.theta10000.ptx: missing",
+        "build/batched_rope/batched_rope.h32.d128.theta10000.ptx: differs from what would be built",
+        "build/batched_rope/batched_rope.h8.d128.theta10000.ptx: no longer listed",
+        "build/manifest.json: differs from what would be built",
+        "to mend it: ptxtemplates build -c kernels.toml --out build",
+    ]
+    command = shlex.split(result.stdout.splitlines()[-1].removeprefix("to mend it: ptxtemplates "))
+    assert ptxtemplates(*command, cwd=project).returncode == 0
+    assert ptxtemplates("build", "--check", cwd=project).returncode == 0
+
+
+def test_reports_as_json(project: Path) -> None:
+    stale = ptxtemplates("build", "--check", "--json", cwd=project)
+    assert stale.returncode == 1
+    assert len(json.loads(stale.stdout)["missing"]) == 3
+    assert not (project / "build").exists()
+    built = json.loads(ptxtemplates("build", "--json", cwd=project).stdout)
+    assert built["out"] == "build"
+    assert (len(built["written"]), built["unchanged"], built["removed"]) == (3, [], [])
+    current = ptxtemplates("build", "--check", "--json", cwd=project)
+    assert current.returncode == 0
+    assert len(json.loads(current.stdout)["unchanged"]) == 3
+
+
+def test_build_one_kernel(project: Path) -> None:
+    ptxtemplates("build", cwd=project)
+    result = ptxtemplates("build", "--kernel", "*.h8.*", cwd=project)
+    assert result.stdout == "1 kernels: 0 files written, 2 unchanged, 0 removed\n"
+    assert ptxtemplates("build", "--check", cwd=project).returncode == 0
+    assert_refused(ptxtemplates("build", "--kernel", "*.h9.*", cwd=project), "no listed kernel matches '*.h9.*'")
+
+
+def test_build_stamp_notices_what_changed(project: Path) -> None:
+    """A build with nothing to do renders nothing, and is not fooled by a build of a part in between."""
+    ptxtemplates("build", cwd=project)
+    (project / "kernels.toml").write_text(TABLE.replace("1e4", "5e5"))
+    ptxtemplates("build", "--kernel", "*.h8.*", cwd=project)
+    (project / "kernels.toml").write_text(TABLE)
+    assert ptxtemplates("build", "--check", cwd=project).returncode == 1
+    ptxtemplates("build", cwd=project)
+    assert ptxtemplates("build", "--check", cwd=project).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("", ["kernels.toml:1: lists no kernels"]),
+        ("[[kernel]]\nname = 'batched_rope'\nhead_dim = 3\nnum_heads = 1\ntheta = 1\n", ["kernels.toml:3: batched_rope: head_dim must be"]),
+        ("[[kernel]\n", ["kernels.toml:1: is not TOML"]),
+    ],
+)  # fmt: skip
+def test_bad_list_is_refused_and_nothing_is_written(tmp_path: Path, content: str, parts: list[str]) -> None:
+    (tmp_path / "kernels.toml").write_text(content)
+    assert_refused(ptxtemplates("build", cwd=tmp_path), *parts)
+    assert [path.name for path in tmp_path.iterdir()] == ["kernels.toml"]
+
+
+def test_unwritable_output(project: Path) -> None:
+    (project / "build").write_text("mine")
+    assert_refused(ptxtemplates("build", cwd=project), "build is a file; give a directory")
+    assert_refused(ptxtemplates("build", "--out", "/proc/none", cwd=project), "cannot read or write /proc/none")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_read_only_output(project: Path) -> None:
+    (project / "build").mkdir()
+    (project / "build").chmod(stat.S_IRUSR | stat.S_IXUSR)
+    assert_refused(ptxtemplates("build", cwd=project), "cannot read or write build", "Permission denied")
+
+
+def test_own_list_builds_and_lints(tmp_path: Path) -> None:
+    assert ptxtemplates("build", "-c", LIST, "--out", tmp_path).returncode == 0
+    files = sorted(tmp_path.rglob("*.ptx"))
+    assert [file.stem for file in files] == sorted(KERNELS)
+    result = ptxtemplates("lint", *files)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_lint_names_ptx_and_template_line(tmp_path: Path) -> None:
+    file = tmp_path / "hand.ptx"
+    text = ptxtemplates(*ROPE, "--set", "theta=1e4", "--lineinfo").stdout
+    before = next(line for line in text.split("\n") if "neg.f32" in line)
+    file.write_text(text.replace(before, before + "\n        mul.f32    %cross, %cross, %cross;"))
+    number = text.split("\n").index(before) + 2
+    result = ptxtemplates("lint", file)
+    assert (result.returncode, result.stderr) == (1, "")
+    [line] = result.stdout.splitlines()
+    assert line.startswith(f"{file}:{number}: missing-rounding: ")
+    assert "[macros/rotate.jinja:" in line
+
+
+def test_lint_of_what_is_no_ptx(tmp_path: Path) -> None:
+    file = tmp_path / "x.ptx"
+    for content, part in ((b"hello\n", "x.ptx:1:"), (b"\x7fELF\0\1", "x.ptx:1:"), (b".version 6.3\n.target sm_75\n.entry f( {\n", "x.ptx:3:")):
+        file.write_bytes(content)
+        assert_refused(ptxtemplates("lint", file), part)
+
+
+def test_closed_pipe_is_no_error() -> None:
+    command = f"{shlex.quote(sys.executable)} -m ptxtemplates list | head -n 1"
+    result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert result.stderr == ""
+    assert result.stdout.count("\n") == 1
+
+
+def test_progress_only_at_a_terminal(project: Path) -> None:
+    """Without a terminal stderr stays empty (above); at one, a bar is drawn there and not on stdout."""
+    pty = pytest.importorskip("pty", reason="no pseudo-terminals on this system")
+    leader, follower = pty.openpty()
+    result = subprocess.run([sys.executable, "-m", "ptxtemplates", "build"], stdout=subprocess.PIPE, stderr=follower, cwd=project, env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}, check=True)  # fmt: skip
+    os.close(follower)
+    drawn = os.read(leader, 10_000).decode()
+    os.close(leader)
+    assert "rendering" in drawn
+    assert b"rendering" not in result.stdout
+
+
+def test_version_and_help() -> None:
+    assert ptxtemplates("--version").stdout == "ptxtemplates 0.1.0\n"
+    result = ptxtemplates("--help")
+    assert result.returncode == 0
+    for name in ("build", "lint", "list", "render"):
+        assert f"\n  {name} " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["ptxtemplates", "re"], ["render"]),
+        (["ptxtemplates", "render", "flash"], ["flash_decoding_chunk", "flash_decoding_reduce"]),
+        (["ptxtemplates", "render", "batched_rope", "--set", "th"], ["theta="]),
+    ],
+)
+def test_shell_completion(words: list[str], offered: list[str]) -> None:
+    environment = {"_PTXTEMPLATES_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    result = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv[0] = 'ptxtemplates'; from ptxtemplates.cli import run; run()"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert [line.split(",")[-1] for line in result.stdout.splitlines()] == offered
