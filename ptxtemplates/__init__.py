@@ -5,9 +5,9 @@ The public names are loaded on first use, so that importing the package costs no
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ptxtemplates.lazy import lazily
 from ptxtemplates.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from ptxtemplates.kernel import Kernel
     from ptxtemplates.registry import find, register, registered
     from ptxtemplates.rendering import RenderedKernel, render
-
-_HOMES = {
-    "Kernel": "kernel",
-    "PtxTemplatesError": "errors",
-    "RenderedKernel": "rendering",
-    "build": "artifacts",
-    "check": "artifacts",
-    "find": "registry",
-    "load": "config",
-    "register": "registry",
-    "registered": "registry",
-    "render": "rendering",
-}
 
 __all__ = [
     "Kernel",
@@ -45,8 +32,18 @@ __all__ = [
     "render",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "Kernel": "kernel",
+        "PtxTemplatesError": "errors",
+        "RenderedKernel": "rendering",
+        "build": "artifacts",
+        "check": "artifacts",
+        "find": "registry",
+        "load": "config",
+        "register": "registry",
+        "registered": "registry",
+        "render": "rendering",
+    },
+)

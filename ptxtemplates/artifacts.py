@@ -28,7 +28,9 @@ LOCK_TIMEOUT_S: Final = 120.0
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """What separates a build directory from the kernels it should hold. Paths are relative, with ``/``, sorted.
+    """What separates a build directory from the kernels it should hold.
+
+    Paths are relative, with ``/``.
 
     Attributes
     ----------
@@ -144,7 +146,9 @@ def _plan(rendered: list[RenderedKernel], out: Path, pattern: str | None) -> Bui
         for entry in known:
             if not matches(entry["variant"], entry["kernel"], pattern):
                 kept[entry["variant"]] = entry
-    dropped = {entry["file"] for entry in known} - contents.keys() - {entry["file"] for entry in kept.values()}
+    dropped = (
+        {entry["file"] for entry in known} - contents.keys() - {entry["file"] for entry in kept.values()}
+    )
     contents[MANIFEST] = dump_manifest((kept | entries).values()).encode()
     plan = BuildPlan(contents)
     for path, content in contents.items():

@@ -107,9 +107,7 @@ def _read(path: Path) -> tuple[dict[str, Any], _Lines]:
         raise ConfigError(f"{path}:{line}: is not TOML: {reason}") from error
 
 
-def _expand(
-    path: Path, table: Mapping[str, Any], index: int, lines: _Lines
-) -> Iterator[tuple[Kernel, int]]:
+def _expand(path: Path, table: Mapping[str, Any], index: int, lines: _Lines) -> Iterator[tuple[Kernel, int]]:
     """Yield every kernel that a table stands for, and the table's line."""
     line = lines.of_table(index)
     if NAME not in table:
@@ -118,7 +116,9 @@ def _expand(
     for key, value in table.items():
         axes[key] = value if isinstance(value, list) else [value]
         if not axes[key]:
-            raise ConfigError(f"{path}:{lines.of_key(index, key)}: {key} is an empty list, so no kernel is meant")
+            raise ConfigError(
+                f"{path}:{lines.of_key(index, key)}: {key} is an empty list, so no kernel is meant"
+            )
     for combination in itertools.product(*axes.values()):
         values = dict(zip(axes, combination, strict=True))
         name = values.pop(NAME)
@@ -151,7 +151,7 @@ class _Lines:
         return self.top.get(key, 1)
 
     def of_table(self, index: int) -> int:
-        """Line of the header of a ``[[kernel]]`` table; where they are written as an inline array, of that."""
+        """Line of the header of a ``[[kernel]]`` table; if they are written as an array, of that."""
         return self.tables[index][0] if index < len(self.tables) else self.of_top_level(TABLE)
 
     def of_key(self, index: int, key: str) -> int:

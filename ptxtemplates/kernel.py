@@ -1,11 +1,10 @@
-"""What a kernel is: parameters, arguments, launch geometry. Built-in kernels and users' own derive from it."""
+"""What a kernel is: parameters, arguments, launch geometry. Built-in and users' kernels derive from it."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_type_hints
 
@@ -232,13 +231,21 @@ class Kernel:
         }
 
 
-@cache
 def parameters_of(kernel: type[Kernel]) -> tuple[tuple[str, Parameter, object], ...]:
     """Return (field, what is known of it, declared default) for each parameter of a kernel class.
 
     Those of the family come first, `entry` and `target` last. A parameter without a default has
     ``dataclasses.MISSING``.
     """
+    if kernel not in _PARAMETERS:
+        _PARAMETERS[kernel] = tuple(_read_parameters(kernel))
+    return _PARAMETERS[kernel]
+
+
+_PARAMETERS: Final[dict[type[Kernel], tuple[tuple[str, Parameter, object], ...]]] = {}
+
+
+def _read_parameters(kernel: type[Kernel]) -> list[tuple[str, Parameter, object]]:
     hints = get_type_hints(kernel, include_extras=True)
     found = []
     for field in dataclasses.fields(kernel):
@@ -247,4 +254,4 @@ def parameters_of(kernel: type[Kernel]) -> tuple[tuple[str, Parameter, object], 
             raise TypeError(f"{kernel.__name__}.{field.name} needs Annotated[..., Parameter(...)]")
         found.append((field.name, annotated[0], field.default))
     common = {field.name for field in dataclasses.fields(Kernel)}
-    return tuple(sorted(found, key=lambda entry: entry[0] in common))
+    return sorted(found, key=lambda entry: entry[0] in common)

@@ -64,6 +64,11 @@ def load_manifest(path: Path) -> list[Entry]:
         return []
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from error
+    return parse_manifest(path, text)
+
+
+def parse_manifest(path: Path, text: bytes) -> list[Entry]:
+    """Do what `load_manifest` does for the bytes that were read from `path`."""
     if not text:
         return []  # what a crash of the machine can leave of a file just renamed
     try:
@@ -74,22 +79,26 @@ def load_manifest(path: Path) -> list[Entry]:
             manifest["kernels"],
         )
         well_formed = isinstance(entries, list) and all(
-            isinstance(entry[key], str) for entry in entries for key in ("variant", "kernel", "file", "sha256")
+            isinstance(entry[key], str)
+            for entry in entries
+            for key in ("variant", "kernel", "file", "sha256")
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         generator, version, entries, well_formed = None, None, [], False
     if generator != GENERATOR or not well_formed:
-        raise ArtifactError(f"{path} is no manifest of {GENERATOR}; remove it, or build into another directory")
+        raise ArtifactError(
+            f"{path} is no manifest of {GENERATOR}; remove it, or build into another directory"
+        )
     if version != SCHEMA_VERSION:
         raise ArtifactError(
-            f"{path} has schema version {version}, not {SCHEMA_VERSION}: another version of {GENERATOR} wrote it; "
-            "remove it, or build into another directory"
+            f"{path} has schema version {version}, not {SCHEMA_VERSION}: another version of {GENERATOR} "
+            "wrote it; remove it, or build into another directory"
         )
     return list(entries)
 
 
 def dump(value: object) -> str:
-    """Write JSON for people: sorted keys, a line for each element down to where only scalars are left."""
+    """Write JSON for people: keys sorted, a line for each element down to where only scalars are left."""
     return _dump(value, "\n") + "\n"
 
 

@@ -107,7 +107,11 @@ class Identifier:
 
     def convert(self, value: object) -> str:
         """Return `value`, a str that is such a name."""
-        if not isinstance(value, str) or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", value) or value in RESERVED:
+        if (
+            not isinstance(value, str)
+            or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", value)
+            or value in RESERVED
+        ):
             raise ValueError
         return value
 

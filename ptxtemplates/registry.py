@@ -10,7 +10,7 @@ from ptxtemplates.errors import ParameterError, UnknownKernelError
 from ptxtemplates.kernel import parameters_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ptxtemplates.kernel import Kernel
 
@@ -70,7 +70,8 @@ def construct(kernel: type[Kernel], values: Mapping[str, object]) -> Kernel:
     for field, declared in fields.items():
         if declared is dataclasses.MISSING and field not in values:
             raise ParameterError(f"{kernel.name}: {field} is missing and has no default", field=field)
-    return kernel(**values)
+    constructor: Callable[..., Kernel] = kernel  # it checks the types itself
+    return constructor(**values)
 
 
 def suggestion(name: str, valid: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import jinja2.compiler
 
-from ptxtemplates.manifest import MANIFEST, load_manifest
+from ptxtemplates.manifest import MANIFEST, parse_manifest
 from ptxtemplates.sources import BUILT_IN_TEMPLATES
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def finished_build(kernels: Sequence[Kernel], out: Path) -> dict[str, bytes] | N
         contents = {MANIFEST: manifest}
         folders = {kernel.variant: (kernel.template_folder, BUILT_IN_TEMPLATES) for kernel in kernels}
         digests: dict[tuple[tuple[Path, ...], str], str | None] = {}
-        for entry in load_manifest(manifest_file):
+        for entry in parse_manifest(manifest_file, manifest):
             for name, digest in entry["templates"].items():
                 key = (folders[entry["variant"]], name)
                 if key not in digests:

@@ -51,7 +51,7 @@ def kernels() -> str:
 def rules() -> str:
     """Return the table of lint rules."""
     return "\n".join(
-        ["| rule | finds |", "|---|---|", *(f"| `{rule.name}` | {rule.description} |" for rule in RULES), ""]
+        ["| rule | finds |", "|---|---|", *(f"| `{rule.id}` | {rule.description} |" for rule in RULES), ""]
     )
 
 
@@ -62,7 +62,7 @@ def commands() -> str:
         for name in main.list_commands(context):
             command = main.get_command(context, name)
             assert command is not None
-            inner = click.Context(command, info_name=f"ptxtemplates {name}", max_content_width=100)
+            inner = click.Context(command, info_name=f"ptxtemplates {name}", terminal_width=100)
             parts.append(f"## {name}\n\n```text\n{command.get_help(inner)}\n```\n")
     return "\n".join(parts)
 

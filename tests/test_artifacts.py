@@ -80,12 +80,18 @@ def test_manifest_says_what_the_text_says(tmp_path: Path) -> None:
     build(list(KERNELS.values()), tmp_path)
     for entry in load_manifest(tmp_path / "manifest.json"):
         text = (tmp_path / entry["file"]).read_text()
-        header = re.search(r"\.visible \.entry (\w+)\((.*?)\)\n\.reqntid (\d+), (\d+), (\d+)\n", text, re.DOTALL)
+        header = re.search(
+            r"\.visible \.entry (\w+)\((.*?)\)\n\.reqntid (\d+), (\d+), (\d+)\n", text, re.DOTALL
+        )
         assert header is not None
         assert header[1] == entry["entry"]
         assert [int(extent) for extent in header.groups()[2:]] == entry["block"]
-        said = re.findall(r"\.param \.(\w+) .*?(\w+)(?:,|\n)", header[2].replace(".param .u32 ", ".param .u32  "))
-        assert [(name, kind) for kind, name in said] == [(item["name"], item["type"]) for item in entry["parameters"]]
+        said = re.findall(
+            r"\.param \.(\w+) .*?(\w+)(?:,|\n)", header[2].replace(".param .u32 ", ".param .u32  ")
+        )
+        assert [(name, kind) for kind, name in said] == [
+            (item["name"], item["type"]) for item in entry["parameters"]
+        ]
         assert f".target {entry['target']}\n" in text
         assert f".version {entry['ptx_version']}\n" in text
 
@@ -163,7 +169,15 @@ def test_check_writes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", "3", "{}", '{"name": "my app", "icons": []}', '{"generator": {"name": "x"}, "schema_version": 1, "kernels": []}']
+    "content",
+    [
+        "{",
+        "[]",
+        "3",
+        "{}",
+        '{"name": "my app", "icons": []}',
+        '{"generator": {"name": "x"}, "schema_version": 1, "kernels": []}',
+    ],
 )
 def test_foreign_manifest_is_not_touched(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
@@ -187,9 +201,17 @@ def test_hostile_manifest_removes_nothing_outside(tmp_path: Path) -> None:
     out = tmp_path / "out"
     build(FEW, out)
     manifest = json.loads((out / "manifest.json").read_text())
-    names = ["../outside.ptx", "batched_rope/../../outside.ptx", str(outside), "batched_rope/notes.txt", "x\\..\\y/z.ptx"]
+    names = [
+        "../outside.ptx",
+        "batched_rope/../../outside.ptx",
+        str(outside),
+        "batched_rope/notes.txt",
+        "x\\..\\y/z.ptx",
+    ]
     (out / "batched_rope" / "notes.txt").write_text("mine")
-    manifest["kernels"] += [{**manifest["kernels"][0], "variant": f"v{i}", "file": name} for i, name in enumerate(names)]
+    manifest["kernels"] += [
+        {**manifest["kernels"][0], "variant": f"v{i}", "file": name} for i, name in enumerate(names)
+    ]
     (out / "manifest.json").write_text(dump(manifest))
     assert build(FEW, out).dropped == []
     assert outside.exists()
@@ -236,8 +258,11 @@ def test_full_disk_leaves_everything_as_it_was(tmp_path: Path, existing: bool) -
     before = state(tmp_path)
     result = subprocess.run(
         [sys.executable, "-c", LIMITED, str(LIST), str(out), "9000"],
-        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert result.stdout.startswith("ArtifactError cannot read or write "), result.stdout
     assert "File too large" in result.stdout
     assert state(tmp_path) == before
@@ -267,8 +292,9 @@ def test_kill_inside_the_burst_is_mended(tmp_path: Path, renames: int) -> None:
     build([*FEW, OTHER], tmp_path)
     result = subprocess.run(
         [sys.executable, "-c", KILLED, str(LIST), str(tmp_path), str(renames)],
-        check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert result.returncode == -signal.SIGKILL
     assert not check(list(KERNELS.values()), tmp_path).current
     # the list has changed meanwhile: what the killed build put there must go too

@@ -39,7 +39,9 @@ def test_assembles(kernel: Kernel) -> None:
         assert assemble(rendered.text, architecture).spills == 0, architecture
 
 
-@pytest.mark.parametrize("kernel", list({kernel.name: kernel for kernel in KERNELS.values()}.values()), ids=lambda k: k.name)
+@pytest.mark.parametrize(
+    "kernel", list({kernel.name: kernel for kernel in KERNELS.values()}.values()), ids=lambda k: k.name
+)
 def test_lineinfo_assembles(kernel: Kernel) -> None:
     text = render(kernel, lineinfo=True).text
     informed = assemble(text, "sm_90").cubin

@@ -8,7 +8,7 @@ import shlex
 import stat
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from ptxtemplates.registry import registered
 from ptxtemplates.rendering import render
 from tests.helpers.cli import assert_refused, ptxtemplates
 from tests.helpers.variants import KERNELS, LIST, ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROPE = ("render", "batched_rope", "--set", "num_heads=32", "--set", "head_dim=128")
 TEXT = render(BatchedRope(num_heads=32, head_dim=128, theta=1e4)).text
@@ -46,7 +43,10 @@ def test_list_shows_every_kernel_and_parameter() -> None:
 @pytest.mark.parametrize("theta", ["10000", "1e4", "10000.0"])
 def test_render_to_stdout(theta: str) -> None:
     result = subprocess.run(
-        [sys.executable, "-m", "ptxtemplates", *ROPE, "--set", f"theta={theta}"], capture_output=True, check=True, cwd=ROOT
+        [sys.executable, "-m", "ptxtemplates", *ROPE, "--set", f"theta={theta}"],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
     )
     assert result.stdout == TEXT.encode()
     assert result.stderr == b""
@@ -66,7 +66,10 @@ def test_render_target_and_lines() -> None:
     assert result.returncode == 0
     assert ".version 7.8\n.target sm_90\n" in result.stdout
     assert '.file 1 "batched_rope.ptx.jinja"\n' in result.stdout
-    assert ptxtemplates(*ROPE, "--set", "theta=1e4", "--set", "target=sm_90", "--lineinfo").stdout == result.stdout
+    assert (
+        ptxtemplates(*ROPE, "--set", "theta=1e4", "--set", "target=sm_90", "--lineinfo").stdout
+        == result.stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,13 +85,28 @@ def test_render_target_and_lines() -> None:
             for theta in ("0", "-1", "nan", "inf", "many", "", "1e999")
         ),
         *(
-            (("render", "batched_rope", "--set", f"head_dim={value}", "--set", "num_heads=1", "--set", "theta=1"), ["head_dim must be an even integer from 2 to 512, not"])
+            (
+                (
+                    "render",
+                    "batched_rope",
+                    "--set",
+                    f"head_dim={value}",
+                    "--set",
+                    "num_heads=1",
+                    "--set",
+                    "theta=1",
+                ),
+                ["head_dim must be an even integer from 2 to 512, not"],
+            )
             for value in ("0", "-2", "127", "1024", "64.0", "x", "", "0x40")
         ),
         ((*ROPE, "--set", "theta=1", "--set", "entry=a b"), ["entry must be an identifier"]),
         ((*ROPE, "--set", "theta=1", "--target", "sm_60"), ["target must be one of sm_75,"]),
         ((*ROPE, "--set", "theta=1", "-o", "/"), ["cannot write /"]),
-        ((*ROPE, "--set", "theta=1", "-o", "/no/such/folder/x.ptx"), ["cannot write /no/such/folder/x.ptx: No such file"]),
+        (
+            (*ROPE, "--set", "theta=1", "-o", "/no/such/folder/x.ptx"),
+            ["cannot write /no/such/folder/x.ptx: No such file"],
+        ),
         (("render",), ["Missing argument 'KERNEL'"]),
         (("render", "batched_rope", "--frobnicate"), ["No such option"]),
         (("bild",), ["No such command 'bild'"]),
@@ -96,19 +114,25 @@ def test_render_target_and_lines() -> None:
         (("lint",), ["Missing argument 'FILE...'"]),
         (("lint", "gone.ptx"), ["cannot read gone.ptx: No such file"]),
     ],
-)  # fmt: skip
+)
 def test_refused_in_one_line(arguments: tuple[str, ...], parts: list[str]) -> None:
     assert_refused(ptxtemplates(*arguments), *parts)
 
 
 def test_full_device_leaves_nothing(tmp_path: Path) -> None:
-    if not os.path.exists("/dev/full"):
+    if not Path("/dev/full").exists():
         pytest.skip("no /dev/full on this system")
-    assert_refused(ptxtemplates(*ROPE, "--set", "theta=1e4", "-o", "/dev/full"), "cannot write /dev/full: No space left")
+    assert_refused(
+        ptxtemplates(*ROPE, "--set", "theta=1e4", "-o", "/dev/full"), "cannot write /dev/full: No space left"
+    )
     result = subprocess.run(
         [sys.executable, "-m", "ptxtemplates", *ROPE, "--set", "theta=1e4"],
-        stdout=os.open("/dev/full", os.O_WRONLY), stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT,
-    )  # fmt: skip
+        stdout=os.open("/dev/full", os.O_WRONLY),
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
     assert result.returncode == 2
     assert result.stderr == "error: cannot write the output: No space left on device\n"
 
@@ -116,8 +140,15 @@ def test_full_device_leaves_nothing(tmp_path: Path) -> None:
 def test_build_then_nothing_then_check(project: Path) -> None:
     first = ptxtemplates("build", cwd=project)
     assert (first.returncode, first.stderr) == (0, "")
-    files = ["build/batched_rope/batched_rope.h32.d128.theta10000.ptx", "build/batched_rope/batched_rope.h8.d128.theta10000.ptx", "build/manifest.json"]
-    assert first.stdout.splitlines() == [*(f"wrote {file}" for file in files), "2 kernels: 3 files written, 0 unchanged, 0 removed"]
+    files = [
+        "build/batched_rope/batched_rope.h32.d128.theta10000.ptx",
+        "build/batched_rope/batched_rope.h8.d128.theta10000.ptx",
+        "build/manifest.json",
+    ]
+    assert first.stdout.splitlines() == [
+        *(f"wrote {file}" for file in files),
+        "2 kernels: 3 files written, 0 unchanged, 0 removed",
+    ]
     assert (project / files[0]).read_bytes() == TEXT.encode()
     assert ptxtemplates("build", cwd=project).stdout == "2 kernels: 0 files written, 3 unchanged, 0 removed\n"
     result = ptxtemplates("build", "--check", cwd=project)
@@ -160,7 +191,9 @@ def test_build_one_kernel(project: Path) -> None:
     result = ptxtemplates("build", "--kernel", "*.h8.*", cwd=project)
     assert result.stdout == "1 kernels: 0 files written, 2 unchanged, 0 removed\n"
     assert ptxtemplates("build", "--check", cwd=project).returncode == 0
-    assert_refused(ptxtemplates("build", "--kernel", "*.h9.*", cwd=project), "no listed kernel matches '*.h9.*'")
+    assert_refused(
+        ptxtemplates("build", "--kernel", "*.h9.*", cwd=project), "no listed kernel matches '*.h9.*'"
+    )
 
 
 def test_build_stamp_notices_what_changed(project: Path) -> None:
@@ -178,10 +211,13 @@ def test_build_stamp_notices_what_changed(project: Path) -> None:
     ("content", "parts"),
     [
         ("", ["kernels.toml:1: lists no kernels"]),
-        ("[[kernel]]\nname = 'batched_rope'\nhead_dim = 3\nnum_heads = 1\ntheta = 1\n", ["kernels.toml:3: batched_rope: head_dim must be"]),
+        (
+            "[[kernel]]\nname = 'batched_rope'\nhead_dim = 3\nnum_heads = 1\ntheta = 1\n",
+            ["kernels.toml:3: batched_rope: head_dim must be"],
+        ),
         ("[[kernel]\n", ["kernels.toml:1: is not TOML"]),
     ],
-)  # fmt: skip
+)
 def test_bad_list_is_refused_and_nothing_is_written(tmp_path: Path, content: str, parts: list[str]) -> None:
     (tmp_path / "kernels.toml").write_text(content)
     assert_refused(ptxtemplates("build", cwd=tmp_path), *parts)
@@ -191,7 +227,9 @@ def test_bad_list_is_refused_and_nothing_is_written(tmp_path: Path, content: str
 def test_unwritable_output(project: Path) -> None:
     (project / "build").write_text("mine")
     assert_refused(ptxtemplates("build", cwd=project), "build is a file; give a directory")
-    assert_refused(ptxtemplates("build", "--out", "/proc/none", cwd=project), "cannot read or write /proc/none")
+    assert_refused(
+        ptxtemplates("build", "--out", "/proc/none", cwd=project), "cannot read or write /proc/none"
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
@@ -224,14 +262,20 @@ def test_lint_names_ptx_and_template_line(tmp_path: Path) -> None:
 
 def test_lint_of_what_is_no_ptx(tmp_path: Path) -> None:
     file = tmp_path / "x.ptx"
-    for content, part in ((b"hello\n", "x.ptx:1:"), (b"\x7fELF\0\1", "x.ptx:1:"), (b".version 6.3\n.target sm_75\n.entry f( {\n", "x.ptx:3:")):
+    for content, part in (
+        (b"hello\n", "x.ptx:1:"),
+        (b"\x7fELF\0\1", "x.ptx:1:"),
+        (b".version 6.3\n.target sm_75\n.entry f( {\n", "x.ptx:3:"),
+    ):
         file.write_bytes(content)
         assert_refused(ptxtemplates("lint", file), part)
 
 
 def test_closed_pipe_is_no_error() -> None:
     command = f"{shlex.quote(sys.executable)} -m ptxtemplates list | head -n 1"
-    result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False, cwd=ROOT)
+    result = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False, cwd=ROOT
+    )
     assert result.stderr == ""
     assert result.stdout.count("\n") == 1
 
@@ -240,7 +284,14 @@ def test_progress_only_at_a_terminal(project: Path) -> None:
     """Without a terminal stderr stays empty (above); at one, a bar is drawn there and not on stdout."""
     pty = pytest.importorskip("pty", reason="no pseudo-terminals on this system")
     leader, follower = pty.openpty()
-    result = subprocess.run([sys.executable, "-m", "ptxtemplates", "build"], stdout=subprocess.PIPE, stderr=follower, cwd=project, env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}, check=True)  # fmt: skip
+    result = subprocess.run(
+        [sys.executable, "-m", "ptxtemplates", "build"],
+        stdout=subprocess.PIPE,
+        stderr=follower,
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
+        check=True,
+    )
     os.close(follower)
     drawn = os.read(leader, 10_000).decode()
     os.close(leader)
@@ -265,9 +316,20 @@ def test_version_and_help() -> None:
     ],
 )
 def test_shell_completion(words: list[str], offered: list[str]) -> None:
-    environment = {"_PTXTEMPLATES_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    environment = {
+        "_PTXTEMPLATES_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
     result = subprocess.run(
-        [sys.executable, "-c", "import sys; sys.argv[0] = 'ptxtemplates'; from ptxtemplates.cli import run; run()"],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.argv[0] = 'ptxtemplates'; from ptxtemplates.cli import run; run()",
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert [line.split(",")[-1] for line in result.stdout.splitlines()] == offered

@@ -19,7 +19,12 @@ from ptxtemplates.registry import find, register, registered
 ROPE: dict[str, Any] = {"num_heads": 32, "head_dim": 128, "theta": 1e4}
 REDUCE: dict[str, Any] = {"num_heads": 32, "head_dim": 128, "chunk_size": 16}
 CHUNK: dict[str, Any] = {**REDUCE, "num_kv_heads": 8, "max_seq_len": 4096}
-VALID = [(BatchedRope, ROPE), (BatchedRopeBackward, ROPE), (FlashDecodingReduce, REDUCE), (FlashDecodingChunk, CHUNK)]
+VALID: list[tuple[type[Kernel], dict[str, Any]]] = [
+    (BatchedRope, ROPE),
+    (BatchedRopeBackward, ROPE),
+    (FlashDecodingReduce, REDUCE),
+    (FlashDecodingChunk, CHUNK),
+]
 
 NAN, INFINITY = float("nan"), float("inf")
 BAD_INTEGERS = [0, -1, -8, 7, 1024, 2**40, 8.0, "8", None, True, NAN]
@@ -116,7 +121,12 @@ def test_scale_is_the_nearest_float() -> None:
         (
             FlashDecodingReduce,
             REDUCE,
-            [("partials_ptr", "u64", 0), ("output_ptr", "u64", 8), ("seq_lens_ptr", "u64", 16), ("max_chunks", "u32", 24)],
+            [
+                ("partials_ptr", "u64", 0),
+                ("output_ptr", "u64", 8),
+                ("seq_lens_ptr", "u64", 16),
+                ("max_chunks", "u32", 24),
+            ],
             [32, 1, 1],
             [32, "rows", 1],
         ),
@@ -189,7 +199,9 @@ def test_pi() -> None:
 
 
 def test_unknown_kernel_names_the_nearest() -> None:
-    with pytest.raises(UnknownKernelError, match="no kernel is named 'batched_rop'; did you mean 'batched_rope'\\?"):
+    with pytest.raises(
+        UnknownKernelError, match="no kernel is named 'batched_rop'; did you mean 'batched_rope'\\?"
+    ):
         find("batched_rop")
 
 
@@ -199,7 +211,9 @@ def test_registry_is_sorted_and_complete() -> None:
 
 
 def test_two_kernels_of_one_name_are_refused() -> None:
-    other = dataclasses.dataclass(frozen=True, kw_only=True)(type("Other", (BatchedRope,), {}))
+    other: type[Kernel] = dataclasses.make_dataclass(
+        "Other", [], bases=(BatchedRope,), frozen=True, kw_only=True
+    )
     with pytest.raises(ValueError, match="two kernels are named 'batched_rope'"):
         register(other)
     assert register(BatchedRope) is BatchedRope

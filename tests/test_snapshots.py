@@ -81,7 +81,9 @@ def test_snapshots_are_clean_bytes() -> None:
 
 
 def test_sidecar(pytestconfig: pytest.Config) -> None:
-    text = dump({variant: {**kernel.contract(), "target": kernel.target} for variant, kernel in KERNELS.items()})
+    text = dump(
+        {variant: {**kernel.contract(), "target": kernel.target} for variant, kernel in KERNELS.items()}
+    )
     if pytestconfig.getoption("update_snapshots"):
         SIDECAR.write_bytes(text.encode())
     assert SIDECAR.read_bytes() == text.encode()

@@ -41,7 +41,9 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(VERSION, message="ptxtemplates %(version)s")
 def main() -> None:
     """GPU kernels as readable PTX templates: render them, build them, look for mistakes.
@@ -66,6 +68,8 @@ def run() -> None:
         # a reader that closed the pipe has seen enough; any other failure to write is one
         code = 0 if isinstance(error, BrokenPipeError) else 2
         if code:
-            click.echo(f"error: cannot write {error.filename or 'the output'}: {error.strerror or error}", err=True)
+            click.echo(
+                f"error: cannot write {error.filename or 'the output'}: {error.strerror or error}", err=True
+            )
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - takes what is left at exit
     sys.exit(code if isinstance(code, int) else 0)

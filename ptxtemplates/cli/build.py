@@ -39,12 +39,14 @@ if TYPE_CHECKING:
 @click.option(
     "--kernel", "pattern", metavar="GLOB", help="Only variants or kernels of this name; * and ? are wild."
 )
-@click.option("--check", "only_check", is_flag=True, help="Write nothing; name what is stale and exit with 1.")
+@click.option(
+    "--check", "only_check", is_flag=True, help="Write nothing; name what is stale and exit with 1."
+)
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def command(config: Path, out: Path, pattern: str | None, only_check: bool, as_json: bool) -> int:
     """Render every listed kernel into a build directory, with a manifest.
 
-    Files that would not change are not touched; files of earlier builds that are no longer listed are removed.
+    Files that would not change are not touched; files of earlier builds that are no longer listed go.
     """
     kernels = load(config)
     if pattern is not None:

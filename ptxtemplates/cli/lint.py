@@ -29,7 +29,9 @@ def command(files: tuple[Path, ...]) -> int:
 
 def _findings(file: Path) -> list[str]:
     try:
-        text = file.read_bytes().decode("latin-1")  # any byte is a character: the lint names those out of place
+        text = file.read_bytes().decode(
+            "latin-1"
+        )  # any byte is a character: the lint names those out of place
     except OSError as error:
         raise click.ClickException(f"cannot read {file}: {error.strerror or error}") from error
     try:

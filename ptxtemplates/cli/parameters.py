@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
     from ptxtemplates.kernel import Kernel
 
+    TextType = click.ParamType[str]
+else:
+    TextType = click.ParamType  # generic since click 8.2 only
 
-class KernelName(click.ParamType):
+
+class KernelName(TextType):
     """The name of a registered kernel; completes in a shell."""
 
     name = "kernel"
@@ -28,7 +32,7 @@ class KernelName(click.ParamType):
         return _completions(registered(), incomplete)
 
 
-class Setting(click.ParamType):
+class Setting(TextType):
     """``name=value``; completes the names of the kernel that is named before."""
 
     name = "name=value"
@@ -39,7 +43,9 @@ class Setting(click.ParamType):
         """Offer the parameters of the kernel, or of all kernels where none is named yet."""
         name = ctx.params.get("kernel")
         kernels = [find(name)] if name in registered() else list(registered().values())
-        return _completions({f"{field}=" for kernel in kernels for field, *_ in parameters_of(kernel)}, incomplete)
+        return _completions(
+            {f"{field}=" for kernel in kernels for field, *_ in parameters_of(kernel)}, incomplete
+        )
 
 
 def _completions(names: Iterable[str], incomplete: str) -> list[click.shell_completion.CompletionItem]:

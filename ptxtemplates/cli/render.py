@@ -13,31 +13,33 @@ from ptxtemplates.rendering import render
 
 @click.command("render")
 @click.argument("kernel", type=KernelName())
-@click.option("--set", "settings", type=Setting(), multiple=True, metavar="NAME=VALUE", help="Set a parameter.")
+@click.option(
+    "--set", "settings", type=Setting(), multiple=True, metavar="NAME=VALUE", help="Set a parameter."
+)
 @click.option("--target", metavar="ARCH", help="Lowest architecture that can load the text, sm_90 say.")
 @click.option("--lineinfo", is_flag=True, help="Add .loc lines: profilers and debuggers show template lines.")
 @click.option("-o", "output", type=click.Path(path_type=Path), help="File to write; stdout without it.")
-def command(kernel: str, settings: tuple[str, ...], target: str | None, lineinfo: bool, output: Path | None) -> None:
+def command(
+    kernel: str, settings: tuple[str, ...], target: str | None, lineinfo: bool, output: Path | None
+) -> None:
     """Render KERNEL to PTX: `ptxtemplates list` shows the kernels and what can be set."""
     rendered = render(kernel_of(kernel, settings), target=target, lineinfo=lineinfo)
     content = rendered.text.encode()
     if output is None:
-        click.get_binary_stream("stdout").write(content)
+        click.echo(content, nl=False)  # bytes stay bytes: no system turns LF into CRLF
     else:
         _write(output, content)
 
 
 def _write(output: Path, content: bytes) -> None:
     """Write a file whole or not at all. What is no regular file (a pipe, /dev/stdout) is written in place."""
-    if output.exists() and not output.is_file():
-        staged = output
-    else:
-        staged = output.with_name(f".{output.name}.part")
+    in_place = output.exists() and not output.is_file()
+    staged = output if in_place else output.with_name(f".{output.name}.part")
     try:
         staged.write_bytes(content)
-        if staged is not output:
+        if not in_place:
             staged.replace(output)
     except OSError as error:
-        if staged is not output:
+        if not in_place:
             staged.unlink(missing_ok=True)
         raise ArtifactError(f"cannot write {output}: {error.strerror or error}") from error

@@ -23,6 +23,7 @@ LOG2_E: Final = 0x3FB8AA3B
 MAX_GRID_YZ: Final = 65_535
 """Largest extent of a CUDA grid in y and z."""
 
+
 def inverse_square_root(value: int) -> float:
     """Return the float64 nearest to value ** -0.5.
 
@@ -38,9 +39,7 @@ ChunkSize = Annotated[
     int,
     Parameter(Integer(1, 65_536), "keys a chunk; the chunk and the reduce kernel must agree on it", "c"),
 ]
-NumKvHeads = Annotated[
-    int, Parameter(Integer(1, 65_535), "key and value heads; divides num_heads", "kv")
-]
+NumKvHeads = Annotated[int, Parameter(Integer(1, 65_535), "key and value heads; divides num_heads", "kv")]
 MaxSeqLen = Annotated[
     int, Parameter(Integer(1, 2**31), "keys that a row's key and value tensors have room for", "s")
 ]

@@ -21,9 +21,9 @@ TURN_BITS: Final = 64
 GUARD_DIGITS: Final = 30
 
 SINE: Final = (0xC2966C6F, 0x42A32CCE, 0xC2255DD3, 0xB48C7D76, 0x40C90FDB)
-"""float32 bits of s3, s2, s1, s0 and h: sin(2 pi r) = h r + (((s3 q + s2) q + s1) q + s0) r with q = r^2, for
-r within an eighth of a turn; h is 2 pi rounded, s0 about what that rounding lost. scripts/fit_rotation.py finds
-them, scripts/check_rotation.py checks every r."""
+"""float32 bits of s3, s2, s1, s0 and h: sin(2 pi r) = h r + (((s3 q + s2) q + s1) q + s0) r with q = r^2,
+for r within an eighth of a turn; h is 2 pi rounded, s0 about what that rounding lost. They are found by
+scripts/fit_rotation.py, and scripts/check_rotation.py checks every r."""
 
 COSINE: Final = (0x426A3D87, 0xC2AAD8A2, 0x4281E0D7, 0xC19DE9E6, 0x3F800000)
 """float32 bits of c3, c2, c1, c0 and 1: cos(2 pi r) = (((c3 q + c2) q + c1) q + c0) q + 1."""
@@ -119,7 +119,7 @@ def turns(theta: float, head_dim: int) -> tuple[int, ...]:
     entry = context.divide(Decimal(2**TURN_BITS), context.multiply(Decimal(2), pi(context.prec)))
     table = []
     for _ in range(head_dim // 2):
-        table.append(int(entry.to_integral_value(ROUND_HALF_EVEN, context)) % 2**TURN_BITS)
+        table.append(int(entry.to_integral_value(ROUND_HALF_EVEN, context)) % (1 << TURN_BITS))
         entry = context.multiply(entry, ratio)
     return tuple(table)
 
@@ -127,7 +127,7 @@ def turns(theta: float, head_dim: int) -> tuple[int, ...]:
 @cache
 def pi(digits: int) -> Decimal:
     """Return pi to `digits` significant digits, by Machin's formula 16 atan(1/5) - 4 atan(1/239)."""
-    unit = 10 ** (digits + 10)
+    unit: int = 10 ** (digits + 10)
 
     def arctangent_of_inverse(n: int) -> int:
         power = total = unit // n

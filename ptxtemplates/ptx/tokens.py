@@ -30,7 +30,7 @@ def _token_pattern() -> re.Pattern[str]:
         |[A-Za-z_$%][\w$]*+
         |\.\s*+[A-Za-z_][\w:]*+
         |"[^"\n]*+"
-        |<<|>>|<=|>=|==|!=|&&|\|\||[^\s])""",
+        |<<|>>|<=|>=|==|!=|&&|\|\||[^\s]|\Z)""",
         re.VERBOSE | re.ASCII,
     )
 
@@ -50,11 +50,10 @@ class Tokens:
         self._text = text
         self._tokens: list[str] = []
         self._offsets: list[int] = []
+        # the last match, at the end and behind comments there, is the empty token that ends every statement
         for match in _token_pattern().finditer(text):
             self._tokens.append(match[1])
             self._offsets.append(match.start(1))
-        self._tokens.append("")
-        self._offsets.append(len(text))
         self._next = 0
         self._depth = 0
 

@@ -100,7 +100,7 @@ def render(kernel: Kernel, *, target: str | None = None, lineinfo: bool = False)
     folders = dict.fromkeys((kernel.template_folder, BUILT_IN_TEMPLATES))
     templates = environment(*folders)
     variables = kernel.variables
-    read = _check_names(templates, type(kernel), tuple(variables))
+    read = _check_names(templates, kernel.name, kernel.template, tuple(variables))
     lines, places = split_marks(templates.render(kernel.template, variables))
     rendered = RenderedKernel(
         kernel, "\n".join(lines), tuple(places), {name: templates.digests[name] for name in read}
@@ -110,30 +110,31 @@ def render(kernel: Kernel, *, target: str | None = None, lineinfo: bool = False)
 
 @cache
 def _check_names(
-    templates: TemplateEnvironment, kernel: type[Kernel], declared: tuple[str, ...]
+    templates: TemplateEnvironment, kernel: str, template: str, declared: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Compare the names that a kernel declares with those its template uses; return the templates read."""
-    used, read = names_used(kernel.template, templates.scopes_of)
+    used, read = names_used(template, templates.scopes_of)
     for name, place in used.items():
         if name not in declared and name not in templates.globals:
             raise TemplateError(
-                f"{place}: {name!r} is no parameter or constant of {kernel.name}; {suggestion(name, declared)}"
+                f"{place}: {name!r} is no parameter or constant of {kernel}; {suggestion(name, declared)}"
             )
     for name in declared:
         if name not in used:
-            raise TemplateError(f"{Place(kernel.template, 1)}: {kernel.name} declares {name!r}, which is never used")
+            raise TemplateError(f"{Place(template, 1)}: {kernel} declares {name!r}, which is never used")
     return read
 
 
 def _with_lines(rendered: RenderedKernel) -> RenderedKernel:
-    """Add ``.file`` for each template and ``.loc`` before each instruction that begins a new template line."""
+    """Add ``.file`` for each template, and ``.loc`` where instructions of another template line begin."""
     module = rendered.check()
     indices = {name: index for index, name in enumerate(rendered.templates, start=1)}
     starts = {item.line for function in module.functions for item in function.instructions}
 
     def lines() -> Iterator[tuple[str, Place]]:
         current = None
-        for number, (line, place) in enumerate(zip(rendered.text.split("\n"), rendered.places, strict=True), start=1):
+        pairs = zip(rendered.text.split("\n"), rendered.places, strict=True)
+        for number, (line, place) in enumerate(pairs, start=1):
             if number in starts and place != current:
                 current = place
                 indent = line[: len(line) - len(line.lstrip())]

@@ -51,7 +51,8 @@ def _breaches(module: Module, kernel: Kernel) -> Iterator[Breach]:
     names = [entry.name for entry in entries]
     if names != [kernel.entry]:
         yield Breach(
-            entries[0].line if entries else 1, f"the text defines {names or 'no entry'}, the kernel is {kernel.entry!r}"
+            entries[0].line if entries else 1,
+            f"the text defines {names or 'no entry'}, the kernel is {kernel.entry!r}",
         )
         return
     entry = entries[0]
@@ -69,7 +70,9 @@ def _of_parameters(entry: Function, kernel: Kernel) -> Iterator[Breach]:
         return
     for parameter, argument in zip(entry.parameters, kernel.arguments, strict=True):
         if _declaration(parameter) != _promise(argument):
-            yield Breach(parameter.line, f"parameter {_declaration(parameter)}, the kernel has {_promise(argument)}")
+            yield Breach(
+                parameter.line, f"parameter {_declaration(parameter)}, the kernel has {_promise(argument)}"
+            )
 
 
 def _declaration(parameter: Variable) -> str:
@@ -90,10 +93,14 @@ def _promise(argument: Argument) -> str:
 def _of_launch(module: Module, entry: Function, kernel: Kernel) -> Iterator[Breach]:
     block = entry.attributes.get("reqntid", entry.attributes.get("maxntid"))
     if block is None:
-        yield Breach(entry.line, f"neither .reqntid nor .maxntid is given; the kernel's block is {kernel.block}")
+        yield Breach(
+            entry.line, f"neither .reqntid nor .maxntid is given; the kernel's block is {kernel.block}"
+        )
     elif (*block, 1, 1)[:3] != kernel.block:
         yield Breach(entry.line, f"the block is {block}, the kernel has {kernel.block}")
     variables = [*module.variables, *(item for item in entry.body or () if isinstance(item, Variable))]
     shared = sum(variable.size for variable in variables if variable.space == "shared")
     if shared != kernel.shared_memory:
-        yield Breach(entry.line, f"static shared memory is {shared} bytes, the kernel has {kernel.shared_memory}")
+        yield Breach(
+            entry.line, f"static shared memory is {shared} bytes, the kernel has {kernel.shared_memory}"
+        )

@@ -59,7 +59,7 @@ def load(name: str, filename: str | None, source: str) -> tuple[CodeType, Any] |
     return code, extra
 
 
-def store(name: str, filename: str | None, source: str, code: CodeType, extra: object) -> None:
+def store(name: str, filename: str | None, source: str, code: CodeType, extra: Any) -> None:
     """Keep the code of a template, and plain values that belong to it. Failing to is no error."""
     content = marshal.dumps((code, extra))
     with contextlib.suppress(OSError, RuntimeError):

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
-
 class Filter(NamedTuple):
     """A filter of templates, and what it gives."""
 

@@ -54,7 +54,9 @@ class MarkLines(Extension):
                 yield token
                 continue
             lines = str(token.value).split("\n")
-            marked = [f"{OPEN}{template}:{token.lineno + index}{CLOSE}{line}" for index, line in enumerate(lines)]
+            marked = [
+                f"{OPEN}{template}:{token.lineno + index}{CLOSE}{line}" for index, line in enumerate(lines)
+            ]
             if token.lineno == line_of_previous:  # goes on after a tag on the same line
                 marked[0] = lines[0]
             line_of_previous = token.lineno + len(lines) - 1

@@ -57,8 +57,8 @@ class TemplateScopes:
 def read_scopes(name: str, tree: nodes.Template) -> TemplateScopes:
     """Sort out the bodies of a parsed template."""
     scopes = TemplateScopes(name, {MAIN: Body()}, {})
-    for node in tree.find_all((nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
-        _read_import(scopes, node)
+    for statement in tree.find_all((nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
+        _read_import(scopes, statement)
     for node in tree.body:
         if isinstance(node, nodes.Macro):
             scopes.bodies[node.name] = Body()
@@ -109,7 +109,9 @@ class _Reader:
                 self.read_all([*([node.test] if node.test else []), *node.body], inside)
                 self.read_all(node.else_, set(bound))
             case nodes.Macro() | nodes.CallBlock():
-                self.read_all([*node.defaults, *([node.call] if isinstance(node, nodes.CallBlock) else [])], bound)
+                self.read_all(
+                    [*node.defaults, *([node.call] if isinstance(node, nodes.CallBlock) else [])], bound
+                )
                 arguments = {argument.name for argument in node.args}
                 self.read_all(node.body, bound | arguments | {"varargs", "kwargs", "caller"})
             case nodes.With():

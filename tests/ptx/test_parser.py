@@ -460,3 +460,18 @@ def test_a_program_without_scopes() -> None:
     assert len(entry.instructions) == 20
     assert not entry.undeclared
     assert not entry.redeclared
+
+
+@pytest.mark.parametrize("comment", ["// a comment", "/* a comment */", "/* on\ntwo lines */ // and more"])
+@pytest.mark.parametrize(
+    "place",
+    ["{c}\n.visible .entry f(", "f( {c}\n", ".param .u64 x {c}\n", ") {c}\n", ".reqntid 1, 1, 1 {c}\n"],
+)
+def test_comments_around_a_function_header(comment: str, place: str) -> None:
+    header = ".visible .entry f(\n.param .u64 x\n)\n.reqntid 1, 1, 1\n{ ret; }\n"
+    plain = place.replace(" {c}", "").replace("{c}\n", "")
+    assert plain in header
+    text = f".version 6.3\n.target sm_75\n.address_size 64\n{header.replace(plain, place.replace('{c}', comment))}"
+    [entry] = parse(text).entries
+    assert [parameter.name for parameter in entry.parameters] == ["x"]
+    assert entry.attributes == {"reqntid": (1, 1, 1)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import subprocess
@@ -35,7 +36,7 @@ def test_text_is_clean(kernel: Kernel) -> None:
     assert text.endswith("}\n")
     lines = text.split("\n")
     assert all(line == line.rstrip() for line in lines)
-    assert not any(first == second == "" for first, second in zip(lines, lines[1:], strict=False))
+    assert not any(first == second == "" for first, second in itertools.pairwise(lines))
     assert not re.search(r"\n\n *}\n", text)
 
 
@@ -57,7 +58,22 @@ def test_one_instruction_a_line(kernel: Kernel) -> None:
 def test_ieee_operations_only_but_for_ex2(kernel: Kernel) -> None:
     """Every float operation says how it rounds; the one approximation is the exponential of the softmax."""
     [entry] = render(kernel).check().entries
-    computing = {"add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh"}
+    computing = {
+        "add",
+        "sub",
+        "mul",
+        "fma",
+        "mad",
+        "div",
+        "rcp",
+        "sqrt",
+        "rsqrt",
+        "sin",
+        "cos",
+        "lg2",
+        "ex2",
+        "tanh",
+    }
     for instruction in entry.instructions:
         if instruction.opcode in computing and instruction.modifiers[-1] == "f32":
             assert "rn" in instruction.modifiers or instruction.text == "ex2.approx.f32", instruction.text
@@ -118,7 +134,11 @@ def test_forward_and_backward_differ_in_signs_only() -> None:
     only_backward = [line.strip() for line in backward if line not in forward]
     assert [line for line in only_forward + only_backward if not line.startswith("//")] == []
     assert sorted(forward[15:], key=str.strip) != sorted(backward[15:], key=str.strip) or forward != backward
-    assert forward.count("        neg.f32    %cross, %cross;") == backward.count("        neg.f32    %cross, %cross;") == 1
+    assert (
+        forward.count("        neg.f32    %cross, %cross;")
+        == backward.count("        neg.f32    %cross, %cross;")
+        == 1
+    )
 
 
 def test_target_raises_version_too() -> None:
@@ -147,7 +167,12 @@ def test_bytes_are_the_same_everywhere(tmp_path: Path) -> None:
     for variables, folder in settings:
         env = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
         result = subprocess.run(
-            [sys.executable, "-c", program, str(LIST)], cwd=folder, env=env, capture_output=True, text=True, check=True
+            [sys.executable, "-c", program, str(LIST)],
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert result.stdout.strip() == expected, variables
 
@@ -178,34 +203,121 @@ LOAD = "    ld.global.f32 %value, [%x];\n"
 @pytest.mark.parametrize(
     ("text", "at", "message"),
     [
-        pytest.param(with_line(ADD, "    {{ withd }}\n"), "withd", "'withd' is no parameter or constant of toy; did you mean 'width'?", id="undeclared"),
-        pytest.param(TEMPLATE.replace("{{ width }}", "64"), None, "toy declares 'width', which is never used", id="ignored"),
+        pytest.param(
+            with_line(ADD, "    {{ withd }}\n"),
+            "withd",
+            "'withd' is no parameter or constant of toy; did you mean 'width'?",
+            id="undeclared",
+        ),
+        pytest.param(
+            TEMPLATE.replace("{{ width }}", "64"),
+            None,
+            "toy declares 'width', which is never used",
+            id="ignored",
+        ),
         pytest.param(with_line(ADD, "    {% bad %}\n"), "bad", "unknown tag 'bad'", id="tag"),
-        pytest.param(with_line(LOAD, "    ld.global.v2.f32 {%value, %value}, [%x];\n"), "v2", "write a vector list with a space", id="vector"),
-        pytest.param(with_line(ADD, "    {{ width / 0 }}\n"), "/ 0", "ZeroDivisionError: division by zero", id="raises"),
-        pytest.param(with_line(ADD, "    {{ width.depth }}\n"), "depth", "has no attribute 'depth'", id="attribute"),
-        pytest.param(with_line(ADD, "    {{ 1 | random }}\n"), "random", "No filter named 'random'", id="filter"),
-        pytest.param(with_line(ADD, '    {% include "toy.ptx.jinja" %}\n'), "include", "include and extends are not supported", id="include"),
-        pytest.param(with_line(ADD, "    {% import entry as x %}\n"), "import", "must name its template literally", id="import"),
-        pytest.param(with_line(ADD, '    {% import "gone.jinja" as x %}\n'), "import", "there is no template 'gone.jinja'", id="missing"),
-        pytest.param(with_line(ADD, "    add.f32       %value, %value, %value;\n"), "add.f32", "missing-rounding", id="rounding"),
+        pytest.param(
+            with_line(LOAD, "    ld.global.v2.f32 {%value, %value}, [%x];\n"),
+            "v2",
+            "write a vector list with a space",
+            id="vector",
+        ),
+        pytest.param(
+            with_line(ADD, "    {{ width / 0 }}\n"), "/ 0", "ZeroDivisionError: division by zero", id="raises"
+        ),
+        pytest.param(
+            with_line(ADD, "    {{ width.depth }}\n"), "depth", "has no attribute 'depth'", id="attribute"
+        ),
+        pytest.param(
+            with_line(ADD, "    {{ 1 | random }}\n"), "random", "No filter named 'random'", id="filter"
+        ),
+        pytest.param(
+            with_line(ADD, '    {% include "toy.ptx.jinja" %}\n'),
+            "include",
+            "include and extends are not supported",
+            id="include",
+        ),
+        pytest.param(
+            with_line(ADD, "    {% import entry as x %}\n"),
+            "import",
+            "must name its template literally",
+            id="import",
+        ),
+        pytest.param(
+            with_line(ADD, '    {% import "gone.jinja" as x %}\n'),
+            "import",
+            "there is no template 'gone.jinja'",
+            id="missing",
+        ),
+        pytest.param(
+            with_line(ADD, "    add.f32       %value, %value, %value;\n"),
+            "add.f32",
+            "missing-rounding",
+            id="rounding",
+        ),
         pytest.param(with_line(LOAD, ""), "add.rn", "unset-register", id="unset"),
-        pytest.param(with_line(ADD, "    add.rn.f32    %value, %value, %valeu;\n"), "valeu", "undeclared-name", id="undeclared-register"),
+        pytest.param(
+            with_line(ADD, "    add.rn.f32    %value, %value, %valeu;\n"),
+            "valeu",
+            "undeclared-name",
+            id="undeclared-register",
+        ),
         pytest.param(with_line(ADD, ADD + "    // é\n"), "é", "non-ascii", id="ascii"),
         pytest.param(TEMPLATE.replace("    ret;\n", ""), None, "falls-off-end", id="no-ret"),
-        pytest.param(with_line(ADD, "    add.rn.f32    %value, %value %value;\n"), "%value %value", "", id="syntax"),
-        pytest.param(TEMPLATE.replace(".reqntid {{ width }}", ".reqntid {{ width * 2 }}"), ".visible", "contract: the block is (128, 1, 1), the kernel has (64, 1, 1)", id="block"),
-        pytest.param(TEMPLATE.replace(".align 4 x_ptr", ".align 8 x_ptr"), ".align", "contract: parameter .u64 x_ptr .ptr .global .align 8", id="alignment"),
-        pytest.param(TEMPLATE.replace("x_ptr", "y_ptr"), ".visible", "contract: the parameters are ['y_ptr'], the kernel has ['x_ptr']", id="name"),
-        pytest.param(TEMPLATE.replace(".entry {{ entry }}(", ".entry other("), ".visible", "contract: the text defines ['other'], the kernel is 'toy'", id="entry"),
-        pytest.param(TEMPLATE.replace(".visible .entry", ".entry"), ".entry", "must be .visible", id="visible"),
-        pytest.param(TEMPLATE.replace(".target {{ target }}", ".target sm_80 // {{ target }}"), "entry", "contract: .version, .target", id="target"),
-        pytest.param(TEMPLATE.replace(".reqntid {{ width }}, 1, 1\n", "// {{ width }}\n"), ".visible", "neither .reqntid nor .maxntid", id="no-block"),
-        pytest.param(with_line("    .reg .u32 %row;\n", "    .reg .u32 %row;\n    .shared .b8 tile[16];\n"), ".visible", "static shared memory is 16 bytes, the kernel has 0", id="shared"),
+        pytest.param(
+            with_line(ADD, "    add.rn.f32    %value, %value %value;\n"), "%value %value", "", id="syntax"
+        ),
+        pytest.param(
+            TEMPLATE.replace(".reqntid {{ width }}", ".reqntid {{ width * 2 }}"),
+            ".visible",
+            "contract: the block is (128, 1, 1), the kernel has (64, 1, 1)",
+            id="block",
+        ),
+        pytest.param(
+            TEMPLATE.replace(".align 4 x_ptr", ".align 8 x_ptr"),
+            ".align",
+            "contract: parameter .u64 x_ptr .ptr .global .align 8",
+            id="alignment",
+        ),
+        pytest.param(
+            TEMPLATE.replace("x_ptr", "y_ptr"),
+            ".visible",
+            "contract: the parameters are ['y_ptr'], the kernel has ['x_ptr']",
+            id="name",
+        ),
+        pytest.param(
+            TEMPLATE.replace(".entry {{ entry }}(", ".entry other("),
+            ".visible",
+            "contract: the text defines ['other'], the kernel is 'toy'",
+            id="entry",
+        ),
+        pytest.param(
+            TEMPLATE.replace(".visible .entry", ".entry"), ".entry", "must be .visible", id="visible"
+        ),
+        pytest.param(
+            TEMPLATE.replace(".target {{ target }}", ".target sm_80 // {{ target }}"),
+            "entry",
+            "contract: .version, .target",
+            id="target",
+        ),
+        pytest.param(
+            TEMPLATE.replace(".reqntid {{ width }}, 1, 1\n", "// {{ width }}\n"),
+            ".visible",
+            "neither .reqntid nor .maxntid",
+            id="no-block",
+        ),
+        pytest.param(
+            with_line("    .reg .u32 %row;\n", "    .reg .u32 %row;\n    .shared .b8 tile[16];\n"),
+            ".visible",
+            "static shared memory is 16 bytes, the kernel has 0",
+            id="shared",
+        ),
         pytest.param(TEMPLATE.rstrip("\n"), "ret;", "must end with a newline", id="newline"),
     ],
 )
-def test_mistake_is_named_with_template_and_line(tmp_path: Path, text: str, at: str | None, message: str) -> None:
+def test_mistake_is_named_with_template_and_line(
+    tmp_path: Path, text: str, at: str | None, message: str
+) -> None:
     with pytest.raises(TemplateError) as caught:
         render(toy(tmp_path, text)).check()
     name, line, rest = str(caught.value).split(":", 2)
@@ -231,7 +343,9 @@ def test_macro_never_called_may_use_any_name(tmp_path: Path) -> None:
 
 
 def test_name_bound_in_the_template_is_no_use_of_a_parameter(tmp_path: Path) -> None:
-    text = TEMPLATE.replace("{{ width }}", "64").replace(ADD, "{% for width in range(1) %}\n" + ADD + "{% endfor %}\n")
+    text = TEMPLATE.replace("{{ width }}", "64").replace(
+        ADD, "{% for width in range(1) %}\n" + ADD + "{% endfor %}\n"
+    )
     with pytest.raises(TemplateError, match="toy declares 'width', which is never used"):
         render(toy(tmp_path, text))
 
