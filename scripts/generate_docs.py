@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -56,15 +57,31 @@ def rules() -> str:
 
 
 def commands() -> str:
-    """Return the help of every command."""
+    """Return a section for each command: its help, arguments and options."""
     parts = []
     with click.Context(main, info_name="ptxtemplates") as context:
         for name in main.list_commands(context):
             command = main.get_command(context, name)
             assert command is not None
-            inner = click.Context(command, info_name=f"ptxtemplates {name}", terminal_width=100)
-            parts.append(f"## {name}\n\n```text\n{command.get_help(inner)}\n```\n")
+            assert command.help is not None
+            arguments = [
+                item.make_metavar(context) for item in command.params if isinstance(item, click.Argument)
+            ]
+            usage = " ".join(["ptxtemplates", name, *arguments])
+            parts.append(f"## {name}\n\n`{usage}`\n\n{inspect.cleandoc(command.help)}\n")
+            options = [item for item in command.params if isinstance(item, click.Option)]
+            if options:
+                parts.append("| option | |\n|---|---|")
+                parts += [_option(option, context) for option in options]
+                parts.append("")
     return "\n".join(parts)
+
+
+def _option(option: click.Option, context: click.Context) -> str:
+    names = ", ".join(f"`{name}`" for name in option.opts)
+    value = "" if option.is_flag else f" {option.make_metavar(context)}"
+    default = f" Default: `{option.default}`." if option.show_default else ""
+    return f"| {names}{value} | {option.help}{default} |"
 
 
 def filters() -> str:
