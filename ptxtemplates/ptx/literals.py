@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 
@@ -134,6 +135,7 @@ def shortest_decimal(bits: int) -> str:
     return f"{value:.{_MAX_DIGITS}g}"
 
 
+@lru_cache(maxsize=4096)  # a kernel has few constants and writes them often
 def float32_literal(bits: int) -> str:
     """Write a float32 as reviewers read it: the exact literal and its decimal value.
 

@@ -1,0 +1,57 @@
+"""A list of 1,000 variants: built from nothing, checked, and built again with nothing to do.
+
+``pytest benchmarks/test_build.py``; each line is the whole process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+HEADS: Final = "num_heads = [1, 4, 8, 16, 24, 28, 32, 40, 48, 64]\n"
+HEAD_DIMS: Final = "head_dim = [64, 80, 96, 128, 256]\n"
+LIST: Final = (
+    f'[[kernel]]\nname = ["batched_rope", "batched_rope_backward"]\n{HEADS}{HEAD_DIMS}'
+    "theta = [1e4, 5e5, 1e6, 5e6, 1e8]\n"
+    f'[[kernel]]\nname = "flash_decoding_reduce"\n{HEADS}{HEAD_DIMS}chunk_size = [16, 64, 128, 256, 512]\n'
+    f'[[kernel]]\nname = "flash_decoding_chunk"\n{HEADS}{HEAD_DIMS}chunk_size = [16, 64, 128, 256, 512]\n'
+    "num_kv_heads = 1\nmax_seq_len = 8192\n"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "kernels.toml").write_text(LIST)
+    return tmp_path
+
+
+def run(project: Path, *arguments: str) -> str:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-m", "ptxtemplates", "build", *arguments]
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.benchmark(group="1,000 variants")
+def test_from_nothing(benchmark: Any, project: Path) -> None:
+    rounds = iter(range(100))
+    output = benchmark.pedantic(lambda: run(project, "--out", f"build{next(rounds)}"), rounds=5, warmup_rounds=1)
+    assert "1000 kernels: 1001 files written" in output
+
+
+@pytest.mark.benchmark(group="1,000 variants")
+def test_nothing_to_do(benchmark: Any, project: Path) -> None:
+    run(project)
+    output = benchmark.pedantic(run, args=(project,), rounds=10, warmup_rounds=1)
+    assert output == "1000 kernels: 0 files written, 1001 unchanged, 0 removed\n"
+
+
+@pytest.mark.benchmark(group="1,000 variants")
+def test_check(benchmark: Any, project: Path) -> None:
+    run(project)
+    output = benchmark.pedantic(run, args=(project, "--check"), rounds=5, warmup_rounds=1)
+    assert output == "build is current: 1001 files\n"
