@@ -1,8 +1,8 @@
 """``ptxtemplates render``, the whole process, against importing what it needs.
 
-``pytest benchmarks/test_startup.py``: the number in brackets is the ratio to the fastest line of the table, the
-bare import. Template code compiled by an earlier run is used, as Python uses its own; the one line without it
-shows what the first run after a change costs.
+``pytest benchmarks/test_startup.py``: the number in brackets is the ratio to the fastest line of the table,
+the bare import. Template code compiled by an earlier run is used, as Python uses its own; the line without
+it shows what the first run after a change costs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ COMMANDS = {
     "batched_rope": ["num_heads=32", "head_dim=128", "theta=1e4"],
     "batched_rope_backward": ["num_heads=32", "head_dim=128", "theta=1e4"],
     "flash_decoding_reduce": ["num_heads=32", "head_dim=128", "chunk_size=16"],
-    "flash_decoding_chunk": ["num_heads=32", "head_dim=128", "chunk_size=16", "num_kv_heads=8", "max_seq_len=4096"],
+    "flash_decoding_chunk": [
+        "num_heads=32",
+        "head_dim=128",
+        "chunk_size=16",
+        "num_kv_heads=8",
+        "max_seq_len=4096",
+    ],
 }
 
 

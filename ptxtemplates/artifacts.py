@@ -12,7 +12,7 @@ from ptxtemplates.config import matches
 from ptxtemplates.errors import ArtifactError
 from ptxtemplates.manifest import MANIFEST, dump_manifest, entry_of, load_manifest
 from ptxtemplates.rendering import render
-from ptxtemplates.stamp import finished_build, write_stamp
+from ptxtemplates.stamp import PRIVATE, finished_build, write_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ptxtemplates.manifest import Entry
     from ptxtemplates.rendering import RenderedKernel
 
-LOCK: Final = ".ptxtemplates.lock"
-STAGING: Final = ".ptxtemplates-staging"
+LOCK: Final = f"{PRIVATE}/lock"
+STAGING: Final = f"{PRIVATE}/staging"
 LOCK_TIMEOUT_S: Final = 120.0
 
 
@@ -191,15 +191,18 @@ def _made(out: Path) -> Iterator[None]:
     """Make the directory; take it away again if what follows fails and leaves it empty."""
     if out.exists() and not out.is_dir():
         raise ArtifactError(f"{out} is a file; give a directory to build into")
-    made = [folder for folder in (out, *out.parents) if not folder.exists()]
-    out.mkdir(parents=True, exist_ok=True)
+    private = out / PRIVATE
+    made = [folder for folder in (private, out, *out.parents) if not folder.exists()]
+    private.mkdir(parents=True, exist_ok=True)
     try:
+        if private in made:
+            (private / ".gitignore").write_bytes(b"*\n")
         yield
     except BaseException:
+        if private in made:
+            shutil.rmtree(private, ignore_errors=True)
         with contextlib.suppress(OSError):
-            if made:
-                (out / LOCK).unlink(missing_ok=True)
-            for folder in made:
+            for folder in made[1:]:
                 folder.rmdir()
         raise
 

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
     from ptxtemplates.kernel import Kernel
 
-STAMP: Final = ".ptxtemplates-stamp"
+PRIVATE: Final = ".ptxtemplates"
+"""Folder of a build directory for what is of no use to anyone else: stamp, lock, staging. Git ignores it."""
+
+STAMP: Final = f"{PRIVATE}/stamp"
 
 
 def finished_build(kernels: Sequence[Kernel], out: Path) -> dict[str, bytes] | None:

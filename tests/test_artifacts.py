@@ -232,7 +232,7 @@ def test_directory_where_a_file_belongs(tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ArtifactError, match=r"cannot read or write .*\.ptx: Is a directory"):
         build(FEW, tmp_path)
-    assert [path for path in sorted(tmp_path.rglob("*")) if path.name != LOCK] == before
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 LIMITED = """
@@ -276,7 +276,7 @@ from ptxtemplates import build, load
 replace, left = Path.replace, int(sys.argv[3])
 def counted(self, target):
     global left
-    if "-staging" in str(self):
+    if "/staging/" in str(self):
         if left == 0:
             os.kill(os.getpid(), 9)
         left -= 1
@@ -325,7 +325,7 @@ def test_a_held_lock_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     from filelock import FileLock
 
     monkeypatch.setattr("ptxtemplates.artifacts.LOCK_TIMEOUT_S", 0.2)
-    tmp_path.joinpath("out").mkdir()
+    (tmp_path / "out" / LOCK).parent.mkdir(parents=True)
     with FileLock(tmp_path / "out" / LOCK):
         start = time.monotonic()
         with pytest.raises(ArtifactError, match="another build has held"):
@@ -333,6 +333,12 @@ def test_a_held_lock_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert time.monotonic() - start >= 0.2
     build(FEW, tmp_path / "out")
     assert_valid(tmp_path / "out", FEW)
+
+
+def test_private_files_are_ignored_by_git(tmp_path: Path) -> None:
+    build(FEW, tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [".ptxtemplates"]
+    assert (tmp_path / ".ptxtemplates" / ".gitignore").read_bytes() == b"*\n"
 
 
 def test_crash_can_leave_an_empty_manifest(tmp_path: Path) -> None:

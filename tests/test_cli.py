@@ -147,10 +147,12 @@ def test_build_then_nothing_then_check(project: Path) -> None:
     ]
     assert first.stdout.splitlines() == [
         *(f"wrote {file}" for file in files),
-        "2 kernels: 3 files written, 0 unchanged, 0 removed",
+        "kernels: 2; files: 3 written, 0 unchanged, 0 removed",
     ]
     assert (project / files[0]).read_bytes() == TEXT.encode()
-    assert ptxtemplates("build", cwd=project).stdout == "2 kernels: 0 files written, 3 unchanged, 0 removed\n"
+    assert (
+        ptxtemplates("build", cwd=project).stdout == "kernels: 2; files: 0 written, 3 unchanged, 0 removed\n"
+    )
     result = ptxtemplates("build", "--check", cwd=project)
     assert (result.returncode, result.stdout, result.stderr) == (0, "build is current: 3 files\n", "")
 
@@ -173,6 +175,15 @@ def test_check_names_what_is_stale_and_the_cure(project: Path) -> None:
     assert ptxtemplates("build", "--check", cwd=project).returncode == 0
 
 
+def test_check_tells_line_ends_from_text(project: Path) -> None:
+    ptxtemplates("build", cwd=project)
+    file = project / "build/batched_rope/batched_rope.h32.d128.theta10000.ptx"
+    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    result = ptxtemplates("build", "--check", cwd=project)
+    assert result.returncode == 1
+    assert "h32.d128.theta10000.ptx: differs in line ends only (with Git: '* text eol=lf'" in result.stdout
+
+
 def test_reports_as_json(project: Path) -> None:
     stale = ptxtemplates("build", "--check", "--json", cwd=project)
     assert stale.returncode == 1
@@ -189,7 +200,7 @@ def test_reports_as_json(project: Path) -> None:
 def test_build_one_kernel(project: Path) -> None:
     ptxtemplates("build", cwd=project)
     result = ptxtemplates("build", "--kernel", "*.h8.*", cwd=project)
-    assert result.stdout == "1 kernels: 0 files written, 2 unchanged, 0 removed\n"
+    assert result.stdout == "kernels: 1; files: 0 written, 2 unchanged, 0 removed\n"
     assert ptxtemplates("build", "--check", cwd=project).returncode == 0
     assert_refused(
         ptxtemplates("build", "--kernel", "*.h9.*", cwd=project), "no listed kernel matches '*.h9.*'"
@@ -303,6 +314,8 @@ def test_version_and_help() -> None:
     assert ptxtemplates("--version").stdout == "ptxtemplates 0.1.0\n"
     result = ptxtemplates("--help")
     assert result.returncode == 0
+    without = ptxtemplates()
+    assert (without.returncode, without.stdout, without.stderr) == (2, "", result.stdout)
     for name in ("build", "lint", "list", "render"):
         assert f"\n  {name} " in result.stdout
 
@@ -313,6 +326,8 @@ def test_version_and_help() -> None:
         (["ptxtemplates", "re"], ["render"]),
         (["ptxtemplates", "render", "flash"], ["flash_decoding_chunk", "flash_decoding_reduce"]),
         (["ptxtemplates", "render", "batched_rope", "--set", "th"], ["theta="]),
+        (["ptxtemplates", "render", "batched_rope", "--set", "n"], ["num_heads="]),
+        (["ptxtemplates", "render", "flash_decoding_chunk", "--set", "n"], ["num_heads=", "num_kv_heads="]),
     ],
 )
 def test_shell_completion(words: list[str], offered: list[str]) -> None:

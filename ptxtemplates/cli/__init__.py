@@ -57,6 +57,9 @@ def run() -> None:
     try:
         code = main(standalone_mode=False)
         sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        code = 2
     except (PtxTemplatesError, click.ClickException) as error:
         text = error.format_message() if isinstance(error, click.ClickException) else str(error)
         click.echo(f"error: {' '.join(text.split())}", err=True)

@@ -62,7 +62,7 @@ def command(config: Path, out: Path, pattern: str | None, only_check: bool, as_j
         for path in plan.dropped:
             click.echo(f"removed {out / path}")
         click.echo(
-            f"{len(kernels)} kernels: {len(plan.written)} files written, {len(plan.unchanged)} unchanged, "
+            f"kernels: {len(kernels)}; files: {len(plan.written)} written, {len(plan.unchanged)} unchanged, "
             f"{len(plan.dropped)} removed"
         )
     return 1 if only_check and not plan.current else 0
@@ -90,7 +90,7 @@ def _report(plan: BuildPlan, out: Path, only_check: bool) -> dict[str, Any]:
 def _print_check(plan: BuildPlan, config: Path, out: Path, pattern: str | None) -> None:
     reasons = {
         **dict.fromkeys(plan.missing, "missing"),
-        **dict.fromkeys(plan.differing, "differs from what would be built"),
+        **{path: _difference(out / path, plan.contents[path]) for path in plan.differing},
         **dict.fromkeys(plan.dropped, "no longer listed"),
     }
     for path, reason in sorted(reasons.items()):
@@ -102,3 +102,9 @@ def _print_check(plan: BuildPlan, config: Path, out: Path, pattern: str | None) 
     if pattern is not None:
         arguments += ["--kernel", pattern]
     click.echo(f"to mend it: {shlex.join(arguments)}")
+
+
+def _difference(file: Path, wanted: bytes) -> str:
+    if file.read_bytes().replace(b"\r\n", b"\n") == wanted:
+        return "differs in line ends only (with Git: '* text eol=lf' in a .gitattributes beside it)"
+    return "differs from what would be built"

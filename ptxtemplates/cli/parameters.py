@@ -41,7 +41,8 @@ class Setting(TextType):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[click.shell_completion.CompletionItem]:
         """Offer the parameters of the kernel, or of all kernels where none is named yet."""
-        name = ctx.params.get("kernel")
+        # click has not yet taken the kernel's name from the words when an option's value is missing
+        name = ctx.params.get("kernel") or next(iter(ctx.args), None)
         kernels = [find(name)] if name in registered() else list(registered().values())
         return _completions(
             {f"{field}=" for kernel in kernels for field, *_ in parameters_of(kernel)}, incomplete

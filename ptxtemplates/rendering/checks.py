@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ptxtemplates.errors import PtxSyntaxError, TemplateError
 from ptxtemplates.ptx.linter import lint
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from ptxtemplates.kernel import Argument, Kernel
     from ptxtemplates.rendering import RenderedKernel
+
+SHOWN: Final = 3
+"""How many faults an error names: enough to see a pattern, few enough for one line."""
 
 
 def check(rendered: RenderedKernel) -> Module:
@@ -28,9 +31,9 @@ def check(rendered: RenderedKernel) -> Module:
     faults = [(finding.line, f"{finding.rule}: {finding.message}") for finding in lint(module, rendered.text)]
     faults += [(breach.line, f"contract: {breach.message}") for breach in _breaches(module, rendered.kernel)]
     if faults:
-        line, message = faults[0]
-        others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise TemplateError(f"{rendered.place(line)}: {name}.ptx:{line}: {message}{others}")
+        shown = [f"{rendered.place(line)}: {name}.ptx:{line}: {message}" for line, message in faults[:SHOWN]]
+        others = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        raise TemplateError("; ".join(shown) + others)
     return module
 
 

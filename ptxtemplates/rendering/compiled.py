@@ -12,6 +12,7 @@ import hashlib
 import marshal
 import os
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 DIGEST_SIZE: Final = hashlib.sha256().digest_size
+KEPT_S: Final = 30 * 24 * 3600
 
 
 def cache_folder() -> Path:
@@ -64,7 +66,19 @@ def store(name: str, filename: str | None, source: str, code: CodeType, extra: A
     content = marshal.dumps((code, extra))
     with contextlib.suppress(OSError, RuntimeError):
         entry = _entry(name, filename, source)
-        entry.parent.mkdir(parents=True, exist_ok=True)
+        if not entry.parent.is_dir():
+            if not Path.home().is_dir():
+                return  # a home that does not exist is not ours to make
+            entry.parent.mkdir(parents=True)
+        _forget_old(entry.parent)
         staged = entry.with_suffix(f".{os.getpid()}.part")
         staged.write_bytes(hashlib.sha256(content).digest() + content)
         staged.replace(entry)
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove entries written too long ago; what is still in use is compiled once more."""
+    oldest = time.time() - KEPT_S
+    for entry in folder.iterdir():
+        if entry.stat().st_mtime < oldest:
+            entry.unlink(missing_ok=True)

@@ -1,0 +1,66 @@
+"""What docs/templates.md shows works as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.helpers.assembler import assemble
+from tests.helpers.variants import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Write the kernel, its template and the script of docs/templates.md into a folder."""
+    text = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8")
+    section = text[text.index("## A kernel of your own") :]
+    kernel, script = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    [template] = re.findall(r"```jinja\n(.*?)```", section, re.DOTALL)
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "scale.py").write_text(kernel)
+    (tmp_path / "templates" / "scale.ptx.jinja").write_text(template)
+    (tmp_path / "engine.py").write_text(script)
+    (tmp_path / "kernels.toml").write_text('[[kernel]]\nname = "scale"\nwidth = [64, 128]\n')
+    return tmp_path
+
+
+def engine(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "engine.py", *arguments]
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_own_kernel_builds_and_assembles(project: Path) -> None:
+    result = engine(project, "build")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert engine(project, "build", "--check").returncode == 0
+    assert "kernels: 2; files: 0 written" in engine(project, "build").stdout
+    text = (project / "build" / "scale" / "scale.w64.ptx").read_text()
+    assemble(text, "sm_75")
+    assert engine(project, "render", "scale", "--set", "width=64").stdout == text
+    assert "scale: double every element of each row" in engine(project, "list").stdout
+
+
+def test_own_template_is_watched(project: Path) -> None:
+    engine(project, "build")
+    template = project / "templates" / "scale.ptx.jinja"
+    template.write_text(template.read_text().replace("in place", "overwritten"))
+    assert "kernels: 2; files: 3 written" in engine(project, "build").stdout
+
+
+def test_own_macro_hides_a_built_in_one(project: Path) -> None:
+    engine(project, "build")
+    macros = project / "templates" / "macros"
+    macros.mkdir()
+    original = (ROOT / "templates" / "macros" / "address.jinja").read_text()
+    (macros / "address.jinja").write_text(original.replace("ld.param.u64 ", "ld.param.b64 "))
+    assert "files: 3 written" in engine(project, "build").stdout
+    assert "ld.param.b64" in (project / "build" / "scale" / "scale.w64.ptx").read_text()
