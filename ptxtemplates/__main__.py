@@ -1,6 +1,23 @@
-"""``python -m ptxtemplates``."""
+"""``python -m ptxtemplates``, and the console script."""
 
-from ptxtemplates.cli import run
+from __future__ import annotations
+
+import signal
+import sys
+
+
+def run() -> None:
+    """Run the command line, from before the first import on: an interrupt is never a traceback."""
+    try:
+        if hasattr(signal, "SIGPIPE"):
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end as other tools do when their reader has gone
+        from ptxtemplates.cli import run as run_cli
+
+        run_cli()
+    except KeyboardInterrupt:
+        sys.stderr.write("error: interrupted\n")
+        sys.exit(2)
+
 
 if __name__ == "__main__":
     run()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shutil
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ptxtemplates.config import matches
 from ptxtemplates.errors import ArtifactError
-from ptxtemplates.manifest import MANIFEST, dump_manifest, entry_of, load_manifest
+from ptxtemplates.manifest import MANIFEST, dump_manifest, entry_of, file_of, load_manifest
 from ptxtemplates.rendering import render
-from ptxtemplates.stamp import PRIVATE, finished_build, write_stamp
+from ptxtemplates.stamp import LOCK, PRIVATE, STAGING, finished_build, write_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from ptxtemplates.manifest import Entry
     from ptxtemplates.rendering import RenderedKernel
 
-LOCK: Final = f"{PRIVATE}/lock"
-STAGING: Final = f"{PRIVATE}/staging"
 LOCK_TIMEOUT_S: Final = 120.0
 
 
@@ -63,7 +62,7 @@ class BuildPlan:
 
 def build(
     kernels: Sequence[Kernel],
-    out: Path,
+    out: Path | str,
     *,
     pattern: str | None = None,
     progress: Callable[[Iterable[Kernel]], Iterable[Kernel]] = iter,
@@ -79,7 +78,7 @@ def build(
     ----------
     kernels : sequence of Kernel
         What to render.
-    out : pathlib.Path
+    out : pathlib.Path or str
         The build directory; made if it does not exist. One build at a time holds its lock.
     pattern : str, optional
         The shell pattern that `kernels` were selected by: entries of the old manifest that it does not match
@@ -97,37 +96,47 @@ def build(
     TemplateError
         If a kernel cannot be rendered, or its text breaks a rule.
     ArtifactError
-        If the directory cannot be read or written.
+        If the directory cannot be read or written, or two variants would share a file.
     """
+    out = Path(out)
     if pattern is None and (contents := finished_build(kernels, out)):
         return BuildPlan(contents)
+    _refuse_twins(kernels)
     rendered = [_checked(kernel) for kernel in progress(kernels)]
-    with _file_errors(out), _made(out), _locked(out):
-        plan = _plan(rendered, out, pattern)
-        with _staged(plan, out) as staging:
-            for path in plan.written:
-                if path != MANIFEST:
-                    (staging / path).replace(out / path)
-            for path in plan.dropped:
-                _remove(out, path)
-            if MANIFEST in plan.written:
-                (staging / MANIFEST).replace(out / MANIFEST)
-        if pattern is None:
-            write_stamp(kernels, out, plan.contents[MANIFEST])
+    with _file_errors(out), _locked(out):
+        _clear_interrupted(out)
+        plan = _plan(rendered, out, pattern, load_manifest(out / MANIFEST))
+        if not plan.current:
+            _stage(plan, out)
+            _put_in_place(plan, out)
+    if pattern is None:
+        write_stamp(kernels, out, plan.contents[MANIFEST])
     return plan
 
 
 def check(
     kernels: Sequence[Kernel],
-    out: Path,
+    out: Path | str,
     *,
     pattern: str | None = None,
     progress: Callable[[Iterable[Kernel]], Iterable[Kernel]] = iter,
 ) -> BuildPlan:
     """Say what `build` would do, and do nothing. Parameters and errors are those of `build`."""
+    out = Path(out)
+    _refuse_twins(kernels)
     rendered = [_checked(kernel) for kernel in progress(kernels)]
     with _file_errors(out):
-        return _plan(rendered, out, pattern)
+        return _plan(rendered, out, pattern, [*_interrupted(out), *load_manifest(out / MANIFEST)])
+
+
+def _refuse_twins(kernels: Sequence[Kernel]) -> None:
+    """File systems that fold case would give two such variants one file."""
+    seen: set[str] = set()
+    for kernel in kernels:
+        folded = kernel.variant.casefold()
+        if folded in seen:
+            raise ArtifactError(f"variant {kernel.variant} is asked for twice, up to upper and lower case")
+        seen.add(folded)
 
 
 def _checked(kernel: Kernel) -> RenderedKernel:
@@ -136,22 +145,24 @@ def _checked(kernel: Kernel) -> RenderedKernel:
     return rendered
 
 
-def _plan(rendered: list[RenderedKernel], out: Path, pattern: str | None) -> BuildPlan:
-    """Compare the directory with what it should hold."""
+def _plan(rendered: list[RenderedKernel], out: Path, pattern: str | None, known: list[Entry]) -> BuildPlan:
+    """Compare the directory with what it should hold. `known` are the entries of earlier builds."""
     entries = {item.kernel.variant: entry_of(item) for item in rendered}
-    contents = {entries[item.kernel.variant]["file"]: item.text.encode() for item in rendered}
-    known = [*_interrupted(out), *load_manifest(out / MANIFEST)]
+    contents = {file_of(entries[item.kernel.variant]): item.text.encode() for item in rendered}
     kept = {}
-    if pattern is not None:
-        for entry in known:
-            if not matches(entry["variant"], entry["kernel"], pattern):
-                kept[entry["variant"]] = entry
+    for entry in known:
+        others = pattern is not None and not matches(entry["variant"], entry["kernel"], pattern)
+        if others and _is_true(entry, out):
+            kept[entry["variant"]] = entry
     dropped = (
-        {entry["file"] for entry in known} - contents.keys() - {entry["file"] for entry in kept.values()}
+        {file_of(entry) for entry in known} - contents.keys() - {file_of(entry) for entry in kept.values()}
     )
     contents[MANIFEST] = dump_manifest((kept | entries).values()).encode()
     plan = BuildPlan(contents)
     for path, content in contents.items():
+        folder = (out / path).parent
+        if path != MANIFEST and folder.is_symlink():
+            raise ArtifactError(f"{folder} is a symbolic link; a build writes into its own directory only")
         try:
             right = (out / path).read_bytes() == content
         except FileNotFoundError:
@@ -159,22 +170,73 @@ def _plan(rendered: list[RenderedKernel], out: Path, pattern: str | None) -> Bui
         else:
             if not right:
                 plan.differing.append(path)
-    plan.dropped.extend(sorted(path for path in dropped if _is_ours(path) and (out / path).is_file()))
+    plan.dropped.extend(sorted(path for path in dropped if _is_there(out / path)))
     return plan
 
 
+def _is_true(entry: Entry, out: Path) -> bool:
+    """Tell whether the file of an entry is what the entry says."""
+    try:
+        return bool(hashlib.sha256((out / file_of(entry)).read_bytes()).hexdigest() == entry["sha256"])
+    except OSError:
+        return False
+
+
+def _is_there(path: Path) -> bool:
+    """Tell whether a file of an earlier build is still there, in a folder of the build directory."""
+    return path.is_file() and not path.parent.is_symlink()
+
+
 def _interrupted(out: Path) -> list[Entry]:
-    """Return the entries of a build that was killed while it renamed: its files may be there, unlisted."""
+    """Return the entries of a build that stopped while it renamed: its files may be there, unlisted."""
     try:
         return load_manifest(out / STAGING / MANIFEST)
     except ArtifactError:
-        return []  # killed before the manifest was staged whole, and so before the first rename
+        return []  # it stopped before the manifest was staged whole, and so before the first rename
 
 
-def _is_ours(path: str) -> bool:
-    """Tell whether a manifest may name `path` for removal: nothing outside the directory, nothing but PTX."""
-    pure = PurePosixPath(path)
-    return len(pure.parts) == 2 and ".." not in pure.parts and "\\" not in path and pure.suffix == ".ptx"
+def _clear_interrupted(out: Path) -> None:
+    """Remove what a build that stopped put in place and no manifest lists."""
+    listed = {file_of(entry) for entry in load_manifest(out / MANIFEST)}
+    for path in {file_of(entry) for entry in _interrupted(out)} - listed:
+        if _is_there(out / path):
+            _remove(out, path)
+    shutil.rmtree(out / STAGING, ignore_errors=True)
+
+
+def _stage(plan: BuildPlan, out: Path) -> None:
+    """Write every changed file, the manifest last, into the staging folder; all of them or nothing."""
+    staging = out / STAGING
+    made = []
+    try:
+        for path in [*(path for path in plan.written if path != MANIFEST), MANIFEST]:
+            for folder in ((staging / path).parent, (out / path).parent):
+                if not folder.is_dir():
+                    folder.mkdir(parents=True)
+                    made.append(folder)
+            (staging / path).write_bytes(plan.contents[path])
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _put_in_place(plan: BuildPlan, out: Path) -> None:
+    """Rename staged files into the directory, remove what is no longer listed, replace the manifest last.
+
+    Whatever stops this leaves the staged manifest behind, from which the next build knows what may be there.
+    """
+    staging = out / STAGING
+    for path in plan.written:
+        if path != MANIFEST:
+            (staging / path).replace(out / path)
+    for path in plan.dropped:
+        _remove(out, path)
+    if MANIFEST in plan.written:
+        (staging / MANIFEST).replace(out / MANIFEST)
+    shutil.rmtree(staging, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -187,30 +249,20 @@ def _file_errors(out: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _made(out: Path) -> Iterator[None]:
-    """Make the directory; take it away again if what follows fails and leaves it empty."""
+def _locked(out: Path) -> Iterator[None]:
+    """Make the directory if need be, and keep other builds out of it.
+
+    A build that fails leaves the folder with the lock: another may be waiting for it.
+    """
+    from filelock import FileLock, Timeout  # 20 ms: only a build needs it
+
     if out.exists() and not out.is_dir():
         raise ArtifactError(f"{out} is a file; give a directory to build into")
     private = out / PRIVATE
-    made = [folder for folder in (private, out, *out.parents) if not folder.exists()]
     private.mkdir(parents=True, exist_ok=True)
-    try:
-        if private in made:
-            (private / ".gitignore").write_bytes(b"*\n")
-        yield
-    except BaseException:
-        if private in made:
-            shutil.rmtree(private, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            for folder in made[1:]:
-                folder.rmdir()
-        raise
-
-
-@contextlib.contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    from filelock import FileLock, Timeout  # 20 ms: only a build needs it
-
+    ignore = private / ".gitignore"
+    if not ignore.exists():
+        ignore.write_bytes(b"*\n")
     try:
         with FileLock(out / LOCK, timeout=LOCK_TIMEOUT_S):
             yield
@@ -218,27 +270,6 @@ def _locked(out: Path) -> Iterator[None]:
         raise ArtifactError(
             f"another build has held {out / LOCK} for {LOCK_TIMEOUT_S:.0f} s; wait for it, or end it"
         ) from error
-
-
-@contextlib.contextmanager
-def _staged(plan: BuildPlan, out: Path) -> Iterator[Path]:
-    """Write every changed file, manifest included, into the staging directory; it is gone afterwards."""
-    staging = out / STAGING
-    shutil.rmtree(staging, ignore_errors=True)
-    if plan.current:
-        yield staging
-        return
-    try:
-        for path in plan.written:
-            for folder in (staging, out):
-                (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (staging / path).write_bytes(plan.contents[path])
-        yield staging
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-        for folder in {(out / path).parent for path in plan.contents}:
-            with contextlib.suppress(OSError):  # a kernel's folder that stayed empty because staging failed
-                folder.rmdir()
 
 
 def _remove(out: Path, path: str) -> None:

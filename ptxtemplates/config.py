@@ -9,6 +9,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 from ptxtemplates.errors import ConfigError, ParameterError, UnknownKernelError
+from ptxtemplates.parameters import shown
 from ptxtemplates.registry import construct, find, suggestion
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ TABLE: Final = "kernel"
 NAME: Final = "name"
 
 _HEADER: Final = re.compile(r"""\s*(\[\[?)\s*["']?([A-Za-z0-9_-]+)""")
+_MULTILINE: Final = re.compile(r"""=\s*(\"{3}|'{3})(?!.*\1)""")
 _KEY: Final = re.compile(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*=""")
 
 
@@ -93,18 +95,22 @@ def matches(variant: str, kernel: str, pattern: str) -> bool:
 
 def _read(path: Path) -> tuple[dict[str, Any], _Lines]:
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")  # editors on Windows write a byte order mark
         return tomllib.loads(text.replace("\r\n", "\n")), _Lines(text)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ConfigError(f"{path}:{line}: is not UTF-8") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}:1: is nested too deeply") from error
     except tomllib.TOMLDecodeError as error:
-        place = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        line = int(place[1]) if place else len(text.splitlines())
+        place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
+        line = int(place[1]) if place and place[1] else len(text.rstrip("\n").split("\n"))
         reason = str(error)[: place.start()] if place else str(error)
         raise ConfigError(f"{path}:{line}: is not TOML: {reason}") from error
+    except ValueError as error:  # a number of more digits than Python converts
+        raise ConfigError(f"{path}:1: is not TOML that can be read: {error}") from error
 
 
 def _expand(path: Path, table: Mapping[str, Any], index: int, lines: _Lines) -> Iterator[tuple[Kernel, int]]:
@@ -123,7 +129,7 @@ def _expand(path: Path, table: Mapping[str, Any], index: int, lines: _Lines) -> 
         values = dict(zip(axes, combination, strict=True))
         name = values.pop(NAME)
         try:
-            yield construct(find(str(name)), values), line
+            yield construct(find(name if isinstance(name, str) else shown(name)), values), line
         except UnknownKernelError as error:
             raise ConfigError(f"{path}:{lines.of_key(index, NAME)}: {error}") from error
         except ParameterError as error:
@@ -137,14 +143,19 @@ class _Lines:
         self.top: dict[str, int] = {}
         self.tables: list[tuple[int, dict[str, int]]] = []
         keys = self.top
-        for number, line in enumerate(text.splitlines(), start=1):
-            if header := _HEADER.match(line):
+        quotes = None
+        for number, line in enumerate(text.split("\n"), start=1):
+            if quotes is not None:  # within a string of several lines
+                quotes = None if quotes in line else quotes
+            elif header := _HEADER.match(line):
                 self.top.setdefault(header[2], number)
                 keys = {}
                 if header[1] == "[[" and header[2] == TABLE:
                     self.tables.append((number, keys))
             elif key := _KEY.match(line):
                 keys.setdefault(key[1], number)
+                if opened := _MULTILINE.search(line):
+                    quotes = opened[1]
 
     def of_top_level(self, key: str) -> int:
         """Line of a top-level key or table."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_type_hints
 
 from ptxtemplates.errors import ParameterError
-from ptxtemplates.parameters import DERIVED, Identifier, Parameter, Target
+from ptxtemplates.parameters import DERIVED, Identifier, Parameter, Target, shown
 from ptxtemplates.ptx.targets import TARGETS
 from ptxtemplates.sources import BUILT_IN_TEMPLATES
 
@@ -152,7 +152,9 @@ class Kernel:
             try:
                 value = parameter.domain.convert(value)
             except ValueError:
-                raise self.refusal(field, f"must be {parameter.domain.describe()}, not {value!r}") from None
+                raise self.refusal(
+                    field, f"must be {parameter.domain.describe()}, not {shown(value)}"
+                ) from None
             object.__setattr__(self, field, value)
 
     def refusal(self, field: str, reason: str) -> ParameterError:

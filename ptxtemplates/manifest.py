@@ -6,6 +6,7 @@ docs/manifest.md documents the format; ptxtemplates/schemas/manifest-1.json is i
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ptxtemplates.errors import ArtifactError
@@ -21,6 +22,8 @@ MANIFEST: Final = "manifest.json"
 SCHEMA_VERSION: Final = 1
 GENERATOR: Final = "ptxtemplates"
 
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+
 Entry = dict[str, Any]
 """One variant in a manifest."""
 
@@ -31,7 +34,7 @@ def entry_of(rendered: RenderedKernel) -> Entry:
     return {
         **kernel.contract(),
         "variant": kernel.variant,
-        "file": f"{kernel.name}/{kernel.variant}.ptx",
+        "file": file_of({"kernel": kernel.name, "variant": kernel.variant}),
         "target": kernel.target,
         "ptx_version": kernel.ptx_version,
         "sha256": rendered.sha256,
@@ -72,16 +75,14 @@ def parse_manifest(path: Path, text: bytes) -> list[Entry]:
     if not text:
         return []  # what a crash of the machine can leave of a file just renamed
     try:
-        manifest = json.loads(text)
+        manifest = json.loads(text, parse_constant=_no_number)
         generator, version, entries = (
             manifest["generator"]["name"],
             manifest["schema_version"],
             manifest["kernels"],
         )
         well_formed = isinstance(entries, list) and all(
-            isinstance(entry[key], str)
-            for entry in entries
-            for key in ("variant", "kernel", "file", "sha256")
+            isinstance(entry[key], str) for entry in entries for key in ("variant", "kernel", "sha256")
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         generator, version, entries, well_formed = None, None, [], False
@@ -95,6 +96,27 @@ def parse_manifest(path: Path, text: bytes) -> list[Entry]:
             "wrote it; remove it, or build into another directory"
         )
     return list(entries)
+
+
+def _no_number(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def file_of(entry: Entry) -> str:
+    """Return the path of a variant's PTX, relative to the manifest.
+
+    From its names, which decide it, and never from what a manifest may say: that path is written to, and
+    removed.
+
+    Raises
+    ------
+    ArtifactError
+        If the names are no names of files.
+    """
+    names = (entry["kernel"], entry["variant"])
+    if not all(_NAME.fullmatch(name) for name in names):
+        raise ArtifactError(f"the manifest has an entry whose names are no names of files: {names}")
+    return f"{names[0]}/{names[1]}.ptx"
 
 
 def dump(value: object) -> str:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from ptxtemplates.kernel import Kernel
 
+SHOWN: Final = 60
+"""How many characters of a refused value a message shows."""
+
 
 class Domain(Protocol):
     """The set of values that a parameter can take."""
@@ -61,6 +64,8 @@ class Integer:
 
     def parse(self, text: str) -> int:
         """Read a decimal integer."""
+        if not re.fullmatch("[+-]?[0-9]{1,20}", text):
+            raise ValueError
         return int(text)
 
     def label(self, value: int) -> str:
@@ -179,3 +184,12 @@ class Parameter:
 
 DERIVED: Final[Any] = None
 """Declared default of a field whose default follows from the other parameters."""
+
+
+def shown(value: object) -> str:
+    """Write a refused value for a message: whatever it is, in a few words."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python converts
+        return "an integer of thousands of digits"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

@@ -9,22 +9,23 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Final
 
-import jinja2.compiler
-
-from ptxtemplates.manifest import MANIFEST, parse_manifest
-from ptxtemplates.sources import BUILT_IN_TEMPLATES
+from ptxtemplates.manifest import MANIFEST, file_of, parse_manifest
+from ptxtemplates.sources import BUILT_IN_TEMPLATES, installation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ptxtemplates.kernel import Kernel
 
 PRIVATE: Final = ".ptxtemplates"
 """Folder of a build directory for what is of no use to anyone else: stamp, lock, staging. Git ignores it."""
 
+LOCK: Final = f"{PRIVATE}/lock"
+STAGING: Final = f"{PRIVATE}/staging"
 STAMP: Final = f"{PRIVATE}/stamp"
 
 
@@ -33,7 +34,8 @@ def finished_build(kernels: Sequence[Kernel], out: Path) -> dict[str, bytes] | N
     manifest_file = out / MANIFEST
     try:
         manifest = manifest_file.read_bytes()
-        if (out / STAMP).read_text(encoding="ascii") != stamp(kernels, manifest):
+        wanted = stamp(kernels, manifest)
+        if wanted is None or (out / STAMP).read_bytes() != wanted or (out / STAGING).exists():
             return None
         contents = {MANIFEST: manifest}
         folders = {kernel.variant: (kernel.template_folder, BUILT_IN_TEMPLATES) for kernel in kernels}
@@ -45,33 +47,43 @@ def finished_build(kernels: Sequence[Kernel], out: Path) -> dict[str, bytes] | N
                     digests[key] = _template_digest(*key)
                 if digests[key] != digest:
                     return None
-            content = (out / entry["file"]).read_bytes()
+            path = file_of(entry)
+            content = (out / path).read_bytes()
             if hashlib.sha256(content).hexdigest() != entry["sha256"]:
                 return None
-            contents[entry["file"]] = content
-    except (OSError, UnicodeDecodeError):
+            contents[path] = content
+    except OSError:
         return None
     return contents
 
 
-def stamp(kernels: Sequence[Kernel], manifest: bytes) -> str:
-    """Return the stamp of a build: digests of what goes into it beside templates, and of its manifest."""
-    digest = hashlib.sha256()
-    package = Path(__file__).parent
-    for source in (*sorted(package.rglob("*.py")), Path(jinja2.compiler.__file__)):
-        digest.update(source.read_bytes())
+def stamp(kernels: Sequence[Kernel], manifest: bytes) -> bytes | None:
+    """Return the stamp of a build: digests of what goes into it beside templates, and of its manifest.
+
+    None where a kernel has constants that JSON cannot write: nothing vouches for them.
+    """
+    digest = hashlib.sha256(os.fsencode(installation()))
     for kernel in kernels:
-        digest.update(repr((type(kernel).__qualname__, kernel.variables, kernel.contract())).encode())
-    return json.dumps({"inputs": digest.hexdigest(), "manifest": hashlib.sha256(manifest).hexdigest()}) + "\n"
+        parts = [kernel.template, str(kernel.template_folder), kernel.variables, kernel.contract()]
+        try:
+            digest.update(json.dumps(parts, sort_keys=True).encode())
+        except (TypeError, ValueError):
+            return None
+    return f"{digest.hexdigest()} {hashlib.sha256(manifest).hexdigest()}\n".encode()
 
 
 def write_stamp(kernels: Sequence[Kernel], out: Path, manifest: bytes) -> None:
-    """Leave the stamp of a finished build, if it is not there already."""
-    text = stamp(kernels, manifest)
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        if (out / STAMP).read_text(encoding="ascii") == text:
-            return
-    (out / STAMP).write_text(text, encoding="ascii", newline="\n")
+    """Leave the stamp of a finished build. Failing to is no error: the next build renders."""
+    wanted = stamp(kernels, manifest)
+    if wanted is None:
+        return
+    with contextlib.suppress(OSError):
+        with contextlib.suppress(FileNotFoundError):
+            if (out / STAMP).read_bytes() == wanted:
+                return
+        staged = out / f"{STAMP}.{os.getpid()}"
+        staged.write_bytes(wanted)
+        staged.replace(out / STAMP)
 
 
 def _template_digest(folders: tuple[Path, ...], name: str) -> str | None:

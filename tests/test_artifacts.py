@@ -11,15 +11,19 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
 
-from ptxtemplates.artifacts import LOCK, STAGING, build, check
+from ptxtemplates.artifacts import build, check
+from ptxtemplates.config import load
 from ptxtemplates.errors import ArtifactError
 from ptxtemplates.kernels import BatchedRope, FlashDecodingReduce
 from ptxtemplates.manifest import dump, load_manifest
+from ptxtemplates.stamp import LOCK, STAGING, STAMP
+from tests.helpers.toy import TEMPLATE, Toy
 from tests.helpers.variants import KERNELS, LIST, ROOT
 
 if TYPE_CHECKING:
@@ -218,6 +222,16 @@ def test_hostile_manifest_removes_nothing_outside(tmp_path: Path) -> None:
     assert (out / "batched_rope" / "notes.txt").exists()
 
 
+@pytest.mark.parametrize("variant", ["../../outside", "/outside", "..", "a/b", "a\\b", "C:x", ".hidden"])
+def test_hostile_names_are_refused(tmp_path: Path, variant: str) -> None:
+    build(FEW, tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["kernels"].append({**manifest["kernels"][0], "variant": variant})
+    (tmp_path / "manifest.json").write_text(dump(manifest))
+    with pytest.raises(ArtifactError, match="whose names are no names of files"):
+        build([OTHER], tmp_path)
+
+
 def test_out_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
     with pytest.raises(ArtifactError, match="out is a file; give a directory"):
@@ -232,7 +246,7 @@ def test_directory_where_a_file_belongs(tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ArtifactError, match=r"cannot read or write .*\.ptx: Is a directory"):
         build(FEW, tmp_path)
-    assert sorted(tmp_path.rglob("*")) == before
+    assert [path for path in sorted(tmp_path.rglob("*")) if ".ptxtemplates" not in path.parts] == before
 
 
 LIMITED = """
@@ -265,41 +279,165 @@ def test_full_disk_leaves_everything_as_it_was(tmp_path: Path, existing: bool) -
     )
     assert result.stdout.startswith("ArtifactError cannot read or write "), result.stdout
     assert "File too large" in result.stdout
-    assert state(tmp_path) == before
-    assert out.exists() == existing
+    after = {path: content for path, content in state(tmp_path).items() if "/.ptxtemplates/" not in path}
+    assert after == {path: content for path, content in before.items() if "/.ptxtemplates/" not in path}
+    assert not (out / STAGING).exists()
 
 
-KILLED = """
-import os, sys
+STOPPED = """
+import os, signal, sys
 from pathlib import Path
 from ptxtemplates import build, load
-replace, left = Path.replace, int(sys.argv[3])
-def counted(self, target):
+from ptxtemplates.config import select
+signal_number, left, pattern = int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+replace, write = Path.replace, Path.write_bytes
+def stop_at(path):
     global left
-    if "/staging/" in str(self):
+    if "/staging/" in str(path):
         if left == 0:
-            os.kill(os.getpid(), 9)
+            os.kill(os.getpid(), signal_number)
         left -= 1
+def counted_replace(self, target):
+    if sys.argv[6] == "rename":
+        stop_at(self)
     return replace(self, target)
-Path.replace = counted
+def counted_write(self, content):
+    if sys.argv[6] == "write":
+        stop_at(self)
+    return write(self, content)
+Path.replace, Path.write_bytes = counted_replace, counted_write
 build(load(Path(sys.argv[1])), Path(sys.argv[2]))
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
-@pytest.mark.parametrize("renames", [0, 1, 20, 35])
-def test_kill_inside_the_burst_is_mended(tmp_path: Path, renames: int) -> None:
-    build([*FEW, OTHER], tmp_path)
+def listed(folder: Path, heads: list[int], name: str = "batched_rope") -> Path:
+    """Write a list of variants."""
+    file = folder / f"{name}{heads}.toml"
+    file.write_text(f'[[kernel]]\nname = "{name}"\nnum_heads = {heads}\nhead_dim = 64\ntheta = 1e4\n')
+    return file
+
+
+def stopped(file: Path, out: Path, at: int, number: int = signal.SIGKILL, where: str = "rename") -> None:
+    """Run a build that is ended by a signal right before its `at`-th rename, or write, of a staged file."""
     result = subprocess.run(
-        [sys.executable, "-c", KILLED, str(LIST), str(tmp_path), str(renames)],
+        [sys.executable, "-c", STOPPED, str(file), str(out), str(int(number)), str(at), "", where],
         check=False,
+        capture_output=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    assert result.returncode == -signal.SIGKILL
-    assert not check(list(KERNELS.values()), tmp_path).current
-    # the list has changed meanwhile: what the killed build put there must go too
-    build(FEW, tmp_path)
+    assert result.returncode in (-number, 130), result
+
+
+needs_signals = pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+
+
+@needs_signals
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("at", [0, 1, 3, 4])
+def test_stop_inside_the_burst_is_mended(tmp_path: Path, at: int, number: int) -> None:
+    out = tmp_path / "out"
+    before, other = listed(tmp_path, [1]), listed(tmp_path, [1, 2, 4, 8, 16])
+    build(load(before), out)
+    stopped(other, out, at, number)
+    # the list goes back meanwhile, as if nothing had been: what was put there must go too
+    if at > 0:
+        assert not check(load(before), out).current
+    build(load(before), out)
+    assert_valid(out, load(before))
+    assert check(load(before), out).current
+    stopped(other, out, at, number)
+    build(load(other), out)
+    assert_valid(out, load(other))
+
+
+@needs_signals
+@pytest.mark.parametrize(("where", "at"), [("rename", 0), ("rename", 1), ("write", 0), ("write", 1)])
+def test_two_stops_in_a_row_are_mended(tmp_path: Path, where: str, at: int) -> None:
+    out = tmp_path / "out"
+    build(load(listed(tmp_path, [1])), out)
+    stopped(listed(tmp_path, [1, 2, 4, 8]), out, 2)
+    last = listed(tmp_path, [1, 16])
+    stopped(last, out, at, where=where)
+    build(load(last), out)
+    assert_valid(out, load(last))
+
+
+@needs_signals
+@pytest.mark.parametrize("at", [0, 2])
+def test_pattern_after_a_stop_lists_only_what_is_there(tmp_path: Path, at: int) -> None:
+    out = tmp_path / "out"
+    build(load(listed(tmp_path, [1])), out)
+    stopped(listed(tmp_path, [1, 2, 4], "batched_rope_backward"), out, at)
+    build(load(listed(tmp_path, [1])), out, pattern="batched_rope")
+    assert_valid(out, load(listed(tmp_path, [1])))
+
+
+def test_entry_that_is_not_true_is_not_kept(tmp_path: Path) -> None:
+    build([*FEW, OTHER], tmp_path)
+    (tmp_path / "flash_decoding_reduce" / f"{OTHER.variant}.ptx").write_text("damaged")
+    build(FEW, tmp_path, pattern="batched_rope")
     assert_valid(tmp_path, FEW)
+
+
+def test_failure_while_waiting_disturbs_no_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from filelock import FileLock
+
+    monkeypatch.setattr("ptxtemplates.artifacts.LOCK_TIMEOUT_S", 0.1)
+    (tmp_path / STAGING).mkdir(parents=True)
+    with FileLock(tmp_path / LOCK):
+        with pytest.raises(ArtifactError, match="another build has held"):
+            build(FEW, tmp_path)
+        assert (tmp_path / STAGING).exists()
+        assert (tmp_path / LOCK).exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
+def test_linked_folder_is_refused(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "batched_rope").symlink_to(elsewhere)
+    with pytest.raises(ArtifactError, match="batched_rope is a symbolic link"):
+        build(FEW, tmp_path / "out")
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
+def test_linked_stamp_is_replaced(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (tmp_path / "out" / ".ptxtemplates").mkdir(parents=True)
+    (tmp_path / "out" / STAMP).symlink_to(precious)
+    build(FEW, tmp_path / "out")
+    assert precious.read_text() == "mine"
+
+
+def test_two_variants_of_one_file_are_refused(tmp_path: Path) -> None:
+    twins = [BatchedRope(num_heads=1, head_dim=2, theta=1e4, entry=entry) for entry in ("F", "f")]
+    with pytest.raises(ArtifactError, match="entry-f is asked for twice"):
+        build(twins, str(tmp_path))
+
+
+def _stamped(folder: Path, **attributes: Any) -> Kernel:
+    (folder / "toy.ptx.jinja").write_text(TEMPLATE + "// {{ numbers }}\n")
+    (folder / "other.ptx.jinja").write_text(TEMPLATE + "// other {{ numbers }}\n")
+    numbers = attributes.pop("numbers")
+    attributes |= {"template_folder": folder, "constants": lambda self: {"numbers": numbers}}
+    kernel: type[Toy] = dataclass(frozen=True, kw_only=True)(type("Toy", (Toy,), attributes))
+    return kernel(width=64)
+
+
+def test_stamp_sees_every_constant_and_the_template(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for kernel in (
+        _stamped(tmp_path, numbers=[1.5, 2]),
+        _stamped(tmp_path, numbers=[1.5, 3]),
+        _stamped(tmp_path, numbers=[1.5, 3], template="other.ptx.jinja"),
+        _stamped(tmp_path, numbers=frozenset({7})),
+        _stamped(tmp_path, numbers=frozenset({8})),
+    ):
+        build([kernel], out)
+        assert check([kernel], out).current
 
 
 def _build_often(folder: Path, kernels: list[Kernel]) -> None:

@@ -282,13 +282,47 @@ def test_lint_of_what_is_no_ptx(tmp_path: Path) -> None:
         assert_refused(ptxtemplates("lint", file), part)
 
 
-def test_closed_pipe_is_no_error() -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_closed_pipe_ends_as_other_tools_do() -> None:
     command = f"{shlex.quote(sys.executable)} -m ptxtemplates list | head -n 1"
     result = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert result.stderr == ""
     assert result.stdout.count("\n") == 1
+    assert result.returncode in (0, 141)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_closed_streams(project: Path) -> None:
+    program = f"{shlex.quote(sys.executable)} -m ptxtemplates"
+    result = subprocess.run(
+        ["bash", "-c", f"{program} build 2>&-"], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0
+    assert (project / "build" / "manifest.json").exists()
+    result = subprocess.run(
+        ["bash", "-c", f"{program} list >&-"], capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
+def test_render_writes_through_links(tmp_path: Path) -> None:
+    (tmp_path / "real.ptx").write_text("old")
+    (tmp_path / "link.ptx").symlink_to("real.ptx")
+    assert ptxtemplates(*ROPE, "--set", "theta=1e4", "-o", tmp_path / "link.ptx").returncode == 0
+    assert (tmp_path / "link.ptx").is_symlink()
+    assert (tmp_path / "real.ptx").read_text() == TEXT
+    command = f"{shlex.quote(sys.executable)} -m ptxtemplates {' '.join(ROPE)} --set theta=1e4 -o /dev/stdout"
+    for end in ("> out.ptx", "| cat > out.ptx"):
+        (tmp_path / "out.ptx").unlink(missing_ok=True)
+        subprocess.run(["bash", "-c", f"{command} {end}"], cwd=tmp_path, check=True)
+        assert (tmp_path / "out.ptx").read_text() == TEXT
+    assert_refused(
+        ptxtemplates(*ROPE, "--set", "theta=1e4", "-o", tmp_path / "real.ptx" / "x"),
+        "real.ptx/x: Not a directory",
+    )
 
 
 def test_progress_only_at_a_terminal(project: Path) -> None:

@@ -56,6 +56,28 @@ def test_crlf_and_byte_order(file: Path) -> None:
         ("# nothing\n", 1, "lists no kernels"),
         ("kernel = []\n", 1, "lists no kernels"),
         ("kernel = 3\n", 1, "write [[kernel]]"),
+        ("x = " + "[" * 5000, 1, "is nested too deeply"),
+        (ROPE.replace("128", "9" * 5000), 1, "is not TOML that can be read: Exceeds the limit"),
+        (
+            ROPE.replace("128", "0x" + "f" * 5000),
+            4,
+            "head_dim must be an even integer from 2 to 512, not an integer of thousands",
+        ),
+        (
+            ROPE.replace('"batched_rope"', "0x" + "f" * 5000),
+            2,
+            "no kernel is named 'an integer of thousands of digits'",
+        ),
+        (
+            ROPE.replace("[[kernel]]", "\ufeff[[kernel]]").replace("128", "3"),
+            4,
+            "head_dim must be an even integer",
+        ),
+        (
+            f'{ROPE}entry = """\n[[kernel]]\nhead_dim = 3\n"""\n{ROPE.replace("128", "3")}',
+            6,
+            "entry must be an identifier",
+        ),
         ('[kernel]\nname = "batched_rope"\n', 1, "write [[kernel]]"),
         ("[[kernel]]\nname = batched_rope\n", 2, "is not TOML: Invalid value"),
         ("[[kernel]\n", 1, "is not TOML"),

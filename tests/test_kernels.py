@@ -60,7 +60,7 @@ def test_refuses_bad_value(kernel: type[Kernel], field: str, value: Any) -> None
         kernel(**{**values, field: value})
     assert caught.value.field == field
     assert str(caught.value).startswith(f"{kernel.name}: {field} must be ")
-    assert repr(value) in str(caught.value)
+    assert repr(value)[:60] in str(caught.value)
 
 
 @pytest.mark.parametrize("head_dim", [4, 12, 500, 520])

@@ -56,7 +56,8 @@ def run() -> None:
     """Run the command line: data on stdout, one ``error:`` line on stderr, exit code 0, 1 or 2."""
     try:
         code = main(standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         code = 2
@@ -64,15 +65,12 @@ def run() -> None:
         text = error.format_message() if isinstance(error, click.ClickException) else str(error)
         click.echo(f"error: {' '.join(text.split())}", err=True)
         code = 2
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("error: interrupted", err=True)
-        code = 2
+    except click.Abort:
+        raise KeyboardInterrupt from None
     except OSError as error:
-        # a reader that closed the pipe has seen enough; any other failure to write is one
-        code = 0 if isinstance(error, BrokenPipeError) else 2
-        if code:
-            click.echo(
-                f"error: cannot write {error.filename or 'the output'}: {error.strerror or error}", err=True
-            )
+        click.echo(
+            f"error: cannot write {error.filename or 'the output'}: {error.strerror or error}", err=True
+        )
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - takes what is left at exit
+        code = 2
     sys.exit(code if isinstance(code, int) else 0)

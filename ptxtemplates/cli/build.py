@@ -69,7 +69,7 @@ def command(config: Path, out: Path, pattern: str | None, only_check: bool, as_j
 
 
 def _progress(kernels: Iterable[Kernel]) -> Iterator[Kernel]:
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield from kernels
         return
     with click.progressbar(kernels, label="rendering", file=sys.stderr) as bar:

@@ -8,6 +8,7 @@ import click
 
 from ptxtemplates.errors import ParameterError
 from ptxtemplates.kernel import parameters_of
+from ptxtemplates.parameters import shown
 from ptxtemplates.registry import construct, find, registered
 
 if TYPE_CHECKING:
@@ -78,6 +79,6 @@ def kernel_of(name: str, settings: Iterable[str]) -> Kernel:
                 values[field] = domains[field].parse(text)
             except ValueError:
                 raise ParameterError(
-                    f"{name}: {field} must be {domains[field].describe()}, not {text!r}", field=field
+                    f"{name}: {field} must be {domains[field].describe()}, not {shown(text)}", field=field
                 ) from None
     return construct(kernel, values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 
 import click
@@ -32,14 +34,18 @@ def command(
 
 
 def _write(output: Path, content: bytes) -> None:
-    """Write a file whole or not at all. What is no regular file (a pipe, /dev/stdout) is written in place."""
-    in_place = output.exists() and not output.is_file()
-    staged = output if in_place else output.with_name(f".{output.name}.part")
+    """Write a file whole or not at all, through links; in place what is no regular file, such as a pipe."""
     try:
-        staged.write_bytes(content)
-        if not in_place:
-            staged.replace(output)
+        target = output.resolve()
+        in_place = output.exists() and not target.is_file()
+        staged = output if in_place else target.with_name(f".ptxtemplates-{os.getpid()}.part")
+        try:
+            staged.write_bytes(content)
+            if not in_place:
+                staged.replace(target)
+        finally:
+            if not in_place:
+                with contextlib.suppress(OSError):
+                    staged.unlink()
     except OSError as error:
-        if not in_place:
-            staged.unlink(missing_ok=True)
         raise ArtifactError(f"cannot write {output}: {error.strerror or error}") from error

@@ -170,5 +170,9 @@ class FlashDecodingChunk(FlashDecoding):
         return (self.num_heads, "rows", "max_chunks")
 
     def constants(self) -> dict[str, object]:
-        """Add the number of query heads that share a kv head."""
-        return {**super().constants(), "group": self.num_heads // self.num_kv_heads}
+        """Add the number of query heads that share a kv head; a short chunk has fewer keys in flight."""
+        return {
+            **super().constants(),
+            "group": self.num_heads // self.num_kv_heads,
+            "at_once": min(self.at_once, self.chunk_size),
+        }

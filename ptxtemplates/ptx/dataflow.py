@@ -54,8 +54,13 @@ class Dataflow:
         self._inputs = 0
         for register in function.inputs:
             self._inputs |= 1 << register.number
+        outputs = 0
+        for register in function.outputs:
+            outputs |= 1 << register.number
         for instruction in graph.instructions:
             reads, writes = register_effects(instruction)
+            if instruction.opcode == "ret":
+                reads |= outputs
             self.reads.append(reads)
             self.writes.append(writes)
         self._predicates = Predicates(graph.instructions, self.writes)

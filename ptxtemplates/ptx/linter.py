@@ -194,9 +194,10 @@ def _wide_sources(analysis: Analysis) -> Iterator[Problem]:
     for instruction in analysis.graph.instructions:
         if instruction.opcode != "cvt" or (types := cvt_types(instruction.modifiers)) is None:
             continue
+        expected = TYPE_BITS[types[1]]
+        if expected < 16:
+            continue  # no register is that narrow: compilers narrow with it, from any
         for source in instruction.operands[1:]:
-            # PTX has no 8-bit arithmetic: 16-bit registers are where 8-bit values live.
-            expected = max(TYPE_BITS[types[1]], 16)
             if isinstance(source, Register) and TYPE_BITS.get(source.type, 0) * source.width > expected:
                 yield Problem(
                     f"{source.name} is .{source.type}, but {instruction.text} reads only its low"
@@ -255,7 +256,7 @@ def _non_ascii(module: Module, text: str | None) -> Iterator[Problem]:
     if text is None or (text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()):
         return
     for line, content in enumerate(text.split("\n"), 1):
-        found = re.search(r"[^\t -~]", content)
+        found = re.search(r"[^\t -~]", content.removesuffix("\r"))
         if found is not None:
             character, column = found[0], found.start() + 1
             yield Problem(f"character {character!a} in column {column}: PTX is ASCII text", line)

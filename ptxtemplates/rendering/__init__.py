@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ptxtemplates.errors import TemplateError
 from ptxtemplates.registry import suggestion
 from ptxtemplates.rendering.environment import environment
-from ptxtemplates.rendering.places import Place, split_marks
+from ptxtemplates.rendering.places import Place, places_of
 from ptxtemplates.rendering.scope import names_used
 from ptxtemplates.sources import BUILT_IN_TEMPLATES
 
@@ -101,10 +101,10 @@ def render(kernel: Kernel, *, target: str | None = None, lineinfo: bool = False)
     templates = environment(*folders)
     variables = kernel.variables
     read = _check_names(templates, kernel.name, kernel.template, tuple(variables))
-    lines, places = split_marks(templates.render(kernel.template, variables))
-    rendered = RenderedKernel(
-        kernel, "\n".join(lines), tuple(places), {name: templates.digests[name] for name in read}
-    )
+    text = templates.render(kernel.template, variables)
+    clean = "\n".join([line.rstrip() for line in text.split("\n")])
+    digests = {name: templates.digests[name] for name in read}
+    rendered = RenderedKernel(kernel, clean, tuple(places_of(text)), digests)
     return _with_lines(rendered) if lineinfo else rendered
 
 
@@ -133,16 +133,15 @@ def _with_lines(rendered: RenderedKernel) -> RenderedKernel:
 
     def lines() -> Iterator[tuple[str, Place]]:
         current = None
-        pairs = zip(rendered.text.split("\n"), rendered.places, strict=True)
+        pairs = zip(rendered.text.split("\n")[:-1], rendered.places[:-1], strict=True)
         for number, (line, place) in enumerate(pairs, start=1):
             if number in starts and place != current:
                 current = place
                 indent = line[: len(line) - len(line.lstrip())]
                 yield f"{indent}.loc {indices[place.template]} {place.line} 0", place
             yield line, place
-            if line.startswith(".address_size"):
-                for name, index in indices.items():
-                    yield f'.file {index} "{name}"', place
 
-    text, places = zip(*lines(), strict=True)
+    last = rendered.places[-1]
+    files = [(f'.file {index} "{name}"', last) for name, index in indices.items()]
+    text, places = zip(*lines(), *files, ("", last), strict=True)
     return dataclasses.replace(rendered, text="\n".join(text), places=places)

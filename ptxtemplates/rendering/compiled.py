@@ -13,11 +13,10 @@ import marshal
 import os
 import sys
 import time
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import jinja2.compiler
+from ptxtemplates.sources import installation
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -28,24 +27,18 @@ KEPT_S: Final = 30 * 24 * 3600
 
 def cache_folder() -> Path:
     """Return the user's cache directory for this package, by the convention of the platform."""
-    home = {"win32": "LOCALAPPDATA", "darwin": ""}.get(sys.platform, "XDG_CACHE_HOME")
-    default = Path("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
-    return Path(os.environ.get(home) or default).expanduser() / "ptxtemplates"
-
-
-@cache
-def _producer() -> bytes:
-    """Identify what compiles: this room's source, Jinja's compiler, the Python version."""
-    digest = hashlib.sha256(f"{sys.implementation.cache_tag} {sys.version}".encode())
-    for source in (*sorted(Path(__file__).parent.glob("*.py")), Path(jinja2.compiler.__file__)):
-        digest.update(source.read_bytes())
-    return digest.digest()
+    variable = {"win32": "LOCALAPPDATA"}.get(sys.platform, "XDG_CACHE_HOME")
+    default = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
+    chosen = Path(os.environ.get(variable, ""))
+    # a relative path would lead to whatever directory one happens to be in: the convention is to ignore it
+    return (chosen if chosen.is_absolute() else Path(default).expanduser()) / "ptxtemplates"
 
 
 def _entry(name: str, filename: str | None, source: str) -> Path:
-    digest = hashlib.sha256(_producer())
+    digest = hashlib.sha256(os.fsencode(installation()))
     for part in (name, filename or "", source):
-        digest.update(f"{len(part)} {part}".encode())
+        content = os.fsencode(part)
+        digest.update(b"%d " % len(content) + content)
     return cache_folder() / f"{digest.hexdigest()}.template"
 
 
@@ -67,8 +60,9 @@ def store(name: str, filename: str | None, source: str, code: CodeType, extra: A
     with contextlib.suppress(OSError, RuntimeError):
         entry = _entry(name, filename, source)
         if not entry.parent.is_dir():
-            if not Path.home().is_dir():
-                return  # a home that does not exist is not ours to make
+            # the cache directory may be missing; a home that does not exist is not ours to make
+            if not any(folder.is_dir() for folder in list(entry.parents)[1:3]):
+                return
             entry.parent.mkdir(parents=True)
         _forget_old(entry.parent)
         staged = entry.with_suffix(f".{os.getpid()}.part")

@@ -13,12 +13,22 @@ from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 from ptxtemplates.errors import TemplateError
 from ptxtemplates.ptx.literals import float32_bits, float32_literal
 from ptxtemplates.rendering import compiled
-from ptxtemplates.rendering.places import MarkLines, Place, without_last_newline
+from ptxtemplates.rendering.places import (
+    MarkLines,
+    Place,
+    PutMarks,
+    Traced,
+    concatenate,
+    indent,
+    marks_of,
+    without_last_newline,
+)
 from ptxtemplates.rendering.scope import TemplateScopes, read_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
     from pathlib import Path
+    from types import CodeType
 
     from jinja2 import Template
 
@@ -46,6 +56,7 @@ FILTERS: Final = {
 UNSTABLE_FILTERS: Final = ("random",)
 STABLE_GLOBALS: Final = ("range", "dict", "namespace", "joiner", "cycler")
 
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _VECTOR_AS_TAG: Final = re.compile(r"\{%[-+]?\s*[A-Za-z_$][\w$]*\s*[,}]")
 
 
@@ -60,18 +71,30 @@ class _Loader(FileSystemLoader):
         text = source.replace("\r\n", "\n").replace("\r", "\n")
         found = compiled.load(name, filename, text)
         if found is None:
-            try:
-                tree = environment.parse(text, name)
-                scopes = read_scopes(name, tree)
-                code = environment.compile(tree, name, filename)
-            except TemplateSyntaxError as error:
-                raise TemplateError(_syntax_message(error, text)) from error
+            scopes, code = _compile(environment, name, filename, text)
             compiled.store(name, filename, text, code, scopes.pack())
         else:
             code, scopes = found[0], TemplateScopes.unpack(found[1])
         environment.scopes[name] = scopes
+        vars(environment).update(marks_of(name, text.count("\n") + 1))
         environment.digests[name] = hashlib.sha256(text.encode()).hexdigest()
         return environment.template_class.from_code(environment, code, globals or {}, uptodate)
+
+
+def _compile(
+    environment: Environment, name: str, filename: str | None, text: str
+) -> tuple[TemplateScopes, CodeType]:
+    if control := _CONTROL.search(text):
+        line = text.count("\n", 0, control.start()) + 1
+        raise TemplateError(f"{Place(name, line)}: a control character, {control[0]!r}; remove it")
+    try:
+        tree = environment.parse(text, name)
+        scopes = read_scopes(name, tree)
+        return scopes, environment.compile(PutMarks(name).visit(tree), name, filename)
+    except TemplateSyntaxError as error:
+        raise TemplateError(_syntax_message(error, name, text)) from error
+    except (SyntaxError, RecursionError, MemoryError) as error:  # nested too deeply for Jinja or Python
+        raise TemplateError(f"{Place(name, 1)}: cannot be compiled: {error.args[0]}") from error
 
 
 class TemplateEnvironment(Environment):
@@ -85,6 +108,7 @@ class TemplateEnvironment(Environment):
 
     scopes: dict[str, TemplateScopes]
     digests: dict[str, str]
+    concat = staticmethod(concatenate)
 
     def __init__(self, *folders: Path) -> None:
         self.scopes = {}
@@ -100,7 +124,7 @@ class TemplateEnvironment(Environment):
             auto_reload=False,
             cache_size=-1,
         )
-        self.filters.update({name: entry.function for name, entry in FILTERS.items()})
+        self.filters.update({name: entry.function for name, entry in FILTERS.items()}, indent=indent)
         for name in UNSTABLE_FILTERS:
             del self.filters[name]
         self.globals = {name: self.globals[name] for name in STABLE_GLOBALS}
@@ -118,16 +142,18 @@ class TemplateEnvironment(Environment):
             raise TemplateError(f"{asking}template {name!r} cannot be read: {error.strerror}") from error
         return self.scopes[name]
 
-    def render(self, name: str, variables: Mapping[str, object]) -> str:
-        """Render a template, marks included."""
+    def render(self, name: str, variables: Mapping[str, object]) -> Traced:
+        """Render a template."""
         try:
-            return self.get_template(name).render(variables)
+            text = self.get_template(name).render(variables)
         except TemplateError:
             raise
         except Exception as error:  # a template can raise anything: whatever it is, it has a place
             place = self._place_of(error) or Place(name, 1)
             kind = "" if type(error).__module__.startswith("jinja2") else f"{type(error).__name__}: "
             raise TemplateError(f"{place}: {kind}{error}") from error
+        assert isinstance(text, Traced)  # made by `concatenate`
+        return text
 
     def _place_of(self, error: Exception) -> Place | None:
         """Find the innermost template line that raised `error`: Jinja rewrites tracebacks to show it."""
@@ -145,9 +171,9 @@ class TemplateEnvironment(Environment):
         return [(name, self.get_template(name)) for name in self.scopes]
 
 
-def _syntax_message(error: TemplateSyntaxError, source: str) -> str:
-    place = Place(error.name or "<template>", error.lineno)
-    line = source.splitlines()[error.lineno - 1] if error.lineno <= source.count("\n") + 1 else ""
+def _syntax_message(error: TemplateSyntaxError, name: str, source: str) -> str:
+    place = Place(name, error.lineno)
+    line = [*source.split("\n"), ""][error.lineno - 1]
     if _VECTOR_AS_TAG.search(line):
         return f"{place}: '{{%' opens a Jinja tag; write a vector list with a space: {{ %even, %odd }}"
     return f"{place}: {error.message}"

@@ -27,8 +27,8 @@ class Body:
 
     reads: dict[str, int] = field(default_factory=dict)
     """Names that it reads, and the line of the first use."""
-    attributes: set[tuple[str, str]] = field(default_factory=set)
-    """``alias.macro`` of imported templates, as (alias, macro)."""
+    attributes: dict[tuple[str, str], int] = field(default_factory=dict)
+    """``name.attribute``, where the name may stand for an imported template, and the line of the first."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,14 @@ class TemplateScopes:
 
     def pack(self) -> tuple[object, ...]:
         """Return the same as plain values."""
-        bodies = {name: (body.reads, sorted(body.attributes)) for name, body in self.bodies.items()}
+        bodies = {name: (body.reads, body.attributes) for name, body in self.bodies.items()}
         return self.name, bodies, self.imports
 
     @classmethod
     def unpack(cls, packed: Any) -> TemplateScopes:
         """Undo `pack`."""
         name, bodies, imports = packed
-        return cls(
-            name, {key: Body(reads, set(attributes)) for key, (reads, attributes) in bodies.items()}, imports
-        )
+        return cls(name, {key: Body(*body) for key, body in bodies.items()}, imports)
 
 
 def read_scopes(name: str, tree: nodes.Template) -> TemplateScopes:
@@ -59,12 +57,13 @@ def read_scopes(name: str, tree: nodes.Template) -> TemplateScopes:
     scopes = TemplateScopes(name, {MAIN: Body()}, {})
     for statement in tree.find_all((nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
         _read_import(scopes, statement)
-    for node in tree.body:
-        if isinstance(node, nodes.Macro):
-            scopes.bodies[node.name] = Body()
-            _Reader(scopes.bodies[node.name]).read(node, set())
+    macros = [node for node in tree.body if isinstance(node, nodes.Macro)]
     rest = [node for node in tree.body if not isinstance(node, nodes.Macro)]
-    _Reader(scopes.bodies[MAIN]).read_all(rest, set())
+    bound: set[str] = set()
+    _Reader(scopes.bodies[MAIN]).read_all(rest, bound)
+    for macro in macros:
+        scopes.bodies[macro.name] = Body()
+        _Reader(scopes.bodies[macro.name]).read(macro, set(bound))  # sees what the template itself sets
     return scopes
 
 
@@ -100,20 +99,28 @@ class _Reader:
             case nodes.Name(name=name, ctx="load"):
                 if name not in bound:
                     self.body.reads.setdefault(name, node.lineno)
-            case nodes.Getattr(node=nodes.Name(name=name), attr=attribute):
-                self.body.attributes.add((name, attribute))
-                self.read(node.node, bound)
+            case nodes.Getattr(node=nodes.Name(name=name), attr=attribute) if name not in bound:
+                self.body.attributes.setdefault((name, attribute), node.lineno)
             case nodes.For():
                 self.read(node.iter, bound)
                 inside = bound | _targets(node.target) | {"loop"}
                 self.read_all([*([node.test] if node.test else []), *node.body], inside)
                 self.read_all(node.else_, set(bound))
+            case nodes.If():
+                self.read(node.test, bound)
+                branches = [node.body, *([branch.test, *branch.body] for branch in node.elif_), node.else_]
+                set_in = [set(bound) for _ in branches]
+                for branch, inside in zip(branches, set_in, strict=True):
+                    self.read_all(branch, inside)
+                bound |= set.intersection(*set_in)  # what every branch sets
             case nodes.Macro() | nodes.CallBlock():
-                self.read_all(
-                    [*node.defaults, *([node.call] if isinstance(node, nodes.CallBlock) else [])], bound
-                )
-                arguments = {argument.name for argument in node.args}
-                self.read_all(node.body, bound | arguments | {"varargs", "kwargs", "caller"})
+                if isinstance(node, nodes.CallBlock):
+                    self.read(node.call, bound)
+                else:
+                    bound.add(node.name)
+                inside = bound | {argument.name for argument in node.args}
+                self.read_all(node.defaults, set(inside))
+                self.read_all(node.body, inside | {"varargs", "kwargs", "caller"})
             case nodes.With():
                 self.read_all(node.values, bound)
                 self.read_all(node.body, bound.union(*(_targets(target) for target in node.targets)))
@@ -166,15 +173,33 @@ def names_used(
                 pending.append((source, MAIN))
         # a macro that does not exist is reported by StrictUndefined, at the call
         body = scopes.bodies.get(current[1], Body())
-        for name, line in body.reads.items():
+        for (name, attribute), line in body.attributes.items():
             if name in scopes.imports:
-                _, source, macro = scopes.imports[name]
-                pending.append((source, macro))
-            elif name in scopes.bodies:
-                pending.append((current[0], name))
+                pending.append((scopes.imports[name][1], attribute))
             else:
-                found.setdefault(name, Place(current[0], line))
-        pending += [
-            (scopes.imports[alias][1], macro) for alias, macro in body.attributes if alias in scopes.imports
-        ]
+                _follow(name, Place(current[0], line), scopes, pending, found)
+        for name, line in body.reads.items():
+            if (
+                name in scopes.imports and scopes.imports[name][2] == MAIN
+            ):  # handed on whole: any macro may run
+                source = scopes.imports[name][1]
+                pending += [(source, macro) for macro in loaded[source].bodies]
+            else:
+                _follow(name, Place(current[0], line), scopes, pending, found)
     return found, tuple(sorted(loaded))
+
+
+def _follow(
+    name: str,
+    place: Place,
+    scopes: TemplateScopes,
+    pending: list[tuple[str, str]],
+    found: dict[str, Place],
+) -> None:
+    """Sort out a name that a body reads: an imported macro, a macro of the template, or a variable."""
+    if name in scopes.imports:
+        pending.append(scopes.imports[name][1:])
+    elif name in scopes.bodies:
+        pending.append((scopes.name, name))
+    else:
+        found.setdefault(name, place)

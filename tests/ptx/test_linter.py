@@ -317,7 +317,7 @@ def test_missing_rounding(body: str, count: int) -> None:
         (".reg .b64 x; .reg .u32 y; cvt.u32.u64 y, x;", 0),
         (".reg .b32 x; .reg .f32 y; cvt.rn.f32.u16 y, x;", 1),
         (".reg .b16 x; .reg .b32 y; cvt.s32.s8 y, x;", 0),
-        (".reg .b32 x; .reg .b32 y; cvt.s32.s8 y, x;", 1),
+        (".reg .b32 x; .reg .b32 y; cvt.s32.s8 y, x;", 0),
         (".reg .f32 x; .reg .b32 y; cvt.rn.f16x2.f32 y, x, x;", 0),
         (".reg .b32 x; cvt.u32.u32 x, 5;", 0),
     ],
@@ -385,3 +385,20 @@ def test_rules_are_a_table_for_documentation() -> None:
         assert rule.id == rule.id.lower()
         assert rule.description.endswith(".")
         assert (rule.of_function or rule.of_module) is not None
+
+
+def test_result_register_unset_on_a_path() -> None:
+    text = (
+        ".version 7.0\n.target sm_80\n.address_size 64\n.func (.reg .b32 r) f (.reg .b32 a)\n{\n"
+        ".reg .pred q;\nsetp.eq.u32 q, a, 0;\n@q mov.u32 r, a;\nret;\n}\n"
+    )
+    assert [(finding.rule, finding.line) for finding in lint(parse(text))] == [("unset-register", 9)]
+    assert lint(parse(text.replace("@q mov.u32 r, a;", "mov.u32 r, a; @q mov.u32 r, 1;"))) == []
+
+
+def test_crlf_is_no_finding() -> None:
+    text = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry f()\n{\nret;\n}\n".replace(
+        "\n", "\r\n"
+    )
+    assert lint(parse(text), text) == []
+    assert [finding.rule for finding in lint(parse(text), text.replace("ret;", "ret;\r"))] == ["non-ascii"]

@@ -357,3 +357,154 @@ def test_built_in_macros_serve_other_templates(tmp_path: Path) -> None:
     rendered = render(toy(tmp_path, text))
     assert "    cvta.to.global.u64 %x, %x;\n" in rendered.text
     assert list(rendered.templates) == ["macros/address.jinja", "toy.ptx.jinja"]
+
+
+MACROS = """\
+{% macro operation() -%}
+    add
+{%- endmacro %}
+{% macro width_of() %}
+{{ width }}
+{% endmacro %}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("m.operation() == 'add'", "True"),
+        ("{'add': 'found'}[m.operation()]", "found"),
+        ("m.operation() | length", "3"),
+        ("m.operation() | upper", "ADD"),
+        ("m.operation() | replace('d', ':')", "a::"),
+        ("m.operation()[:2]", "ad"),
+        ("m.operation().startswith('a')", "True"),
+        ("(m.operation() ~ '.rn') | tojson", '"add.rn"'),
+        ("m.width_of() | int + 1", "65"),
+        ("m.width_of() | trim", "64"),
+    ],
+)
+def test_text_of_macros_is_plain_text(tmp_path: Path, expression: str, value: str) -> None:
+    """Places must not be seen by tests and filters: what a template computes with is what Jinja gives."""
+    text = '{% import "macros.jinja" as m with context %}\n' + with_line(
+        ADD, f"    // {{{{ {expression} }}}}\n{ADD}"
+    )
+    rendered = render(toy(tmp_path, text, macros=MACROS))
+    assert f"    // {value}\n" in rendered.text
+    rendered.check()
+
+
+def test_places_survive_filters_that_keep_lines(tmp_path: Path) -> None:
+    macro = "{% macro double() %}\n    {\n        // {{ width }}\n\n    add.rn.f32 %value, %value, %value;\n    }\n{% endmacro %}\n"
+    text = '{% import "macros.jinja" as m with context %}\n' + with_line(
+        ADD, "{{ m.double() | indent(4, first=true) }}\n"
+    )
+    rendered = render(toy(tmp_path, text, macros=macro))
+    lines = rendered.text.split("\n")
+    number = lines.index("        add.rn.f32 %value, %value, %value;") + 1
+    assert rendered.place(number) == Place("macros.jinja", 5)
+    assert rendered.place(number + 1) == Place("macros.jinja", 6)
+    assert rendered.place(number + 2) == Place("toy.ptx.jinja", line_of("st.global", text))
+
+
+def test_newline_of_an_expression_stays(tmp_path: Path) -> None:
+    text = with_line(ADD, '    // note{{ "\\n" }}' + ADD)
+    assert "    // note\n" + ADD in render(toy(tmp_path, text)).text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{% set half = 32 %}\n{% macro m() %}\n    // {{ half }} {{ width }}\n{% endmacro %}\n{{ m() }}\n",
+        "{% if width %}\n{% macro m() %}\n    // {{ width }}\n{% endmacro %}\n{{ m() }}\n{% endif %}\n",
+        "{% macro m(a, b=a) %}\n    // {{ a }} {{ b }}\n{% endmacro %}\n{{ m(width) }}\n",
+        "{% macro m() %}\n{% macro n() %}\n    // {{ width }}\n{% endmacro %}\n{{ n() }}\n{% endmacro %}\n{{ m() }}\n",
+        "{% if width > 1 %}{% set x = 1 %}{% elif width %}{% set x = 2 %}{% else %}{% set x = 3 %}{% endif %}\n    // {{ x }}\n",
+        "{% call(x) outer(width) %}\n    // {{ x }}\n{% endcall %}\n{% macro outer(w) %}\n{{ caller(w) }}\n{% endmacro %}\n",
+        "{% for width in [width] %}\n    // {{ width }}{{ loop.index }}\n{% endfor %}\n",
+        "{% with w = width %}\n    // {{ w }}\n{% endwith %}\n",
+    ],
+)
+def test_names_that_a_template_binds_are_its_own(tmp_path: Path, body: str) -> None:
+    if "outer" in body:  # a macro is there from its definition on
+        call, macro = body.split("{% macro")
+        body = "{% macro" + macro + call
+    render(toy(tmp_path, with_line(ADD, ADD + body))).check()
+
+
+def test_name_set_in_one_branch_only_is_read_from_outside(tmp_path: Path) -> None:
+    text = TEMPLATE.replace("{{ width }}", "{{ wide }}").replace(
+        ADD, "{% if 1 > 2 %}{% set wide = 1 %}{% endif %}\n" + ADD
+    )
+    with pytest.raises(TemplateError, match="'wide' is no parameter or constant of toy"):
+        render(toy(tmp_path, text))
+
+
+def test_imported_template_handed_on_whole_counts_whole(tmp_path: Path) -> None:
+    text = '{% import "macros.jinja" as m with context %}\n' + TEMPLATE.replace("{{ width }}", "64").replace(
+        ADD, "{% set alias = m %}\n{{ alias.double() }}\n"
+    )
+    macro = "{% macro double() %}\n    // {{ width }}\n" + ADD + "{% endmacro %}\n"
+    render(toy(tmp_path, text, macros=macro)).check()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{% for i in [1] %}" * 30 + "{% endfor %}" * 30,
+        "{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}",
+        "\x02",
+        "{# never closed",
+    ],
+    ids=["loops", "parentheses", "control", "comment"],
+)
+def test_what_cannot_be_compiled_is_an_error_with_a_place(tmp_path: Path, body: str) -> None:
+    with pytest.raises(TemplateError, match=r"^toy\.ptx\.jinja:\d+: "):
+        render(toy(tmp_path, with_line(ADD, ADD + body + "\n")))
+
+
+def test_compiled_templates_are_kept_and_never_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, program = tmp_path / "cache", "import sys; from ptxtemplates.__main__ import run; run()"
+    arguments = [
+        "render",
+        "batched_rope",
+        "--set",
+        "num_heads=2",
+        "--set",
+        "head_dim=64",
+        "--set",
+        "theta=1e4",
+    ]
+
+    def text(**environment: str) -> str:
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache), **environment}
+        command = [sys.executable, "-c", program, *arguments]
+        return subprocess.run(
+            command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+
+    first = text()
+    entries = sorted((cache / "ptxtemplates").iterdir())
+    assert len(entries) == 3
+    assert text() == first
+    for damage in (b"", b"\0" * 100, entries[0].read_bytes()[:-1]):
+        entries[0].write_bytes(damage)
+        assert text() == first
+    old = entries[1].stat().st_mtime - 40 * 24 * 3600
+    os.utime(entries[1], (old, old))
+    entries[0].unlink()
+    text()
+    assert not entries[1].exists() or entries[1].stat().st_mtime > old + 1000  # compiled anew
+    assert text(XDG_CACHE_HOME="relative") == first
+    assert not (tmp_path / "relative").exists()
+    assert text(XDG_CACHE_HOME=str(tmp_path / "no" / "such" / "home")) == first
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux only")
+def test_folder_whose_name_is_no_text(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"p\xff")
+    folder.mkdir()
+    render(toy(folder)).check()
