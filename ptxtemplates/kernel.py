@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, get_args, get_type_hints
 
 from ptxtemplates.errors import ParameterError
 from ptxtemplates.parameters import DERIVED, Identifier, Parameter, Target, shown
@@ -20,8 +20,7 @@ SCALAR_SIZES: Final = {"u32": 4, "s32": 4, "f32": 4, "u64": 8, "s64": 8, "f64": 
 """Bytes of each PTX type that an argument can have."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tensor:
+class Tensor(NamedTuple):
     """A contiguous array behind a pointer.
 
     Attributes
@@ -57,8 +56,7 @@ class Tensor:
         return description
 
 
-@dataclass(frozen=True, kw_only=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument of a kernel, in the order in which a launch passes them.
 
     Attributes

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ptxtemplates.ptx.names import RESERVED
 from ptxtemplates.ptx.targets import TARGETS, supports
@@ -39,8 +38,7 @@ class Domain(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Integer:
+class Integer(NamedTuple):
     """Integers from `minimum` to `maximum`, multiples of `multiple_of`."""
 
     minimum: int
@@ -73,7 +71,6 @@ class Integer:
         return str(value)
 
 
-@dataclass(frozen=True)
 class PositiveReal:
     """Finite float64 values above zero; an integer counts if float64 holds it exactly."""
 
@@ -102,7 +99,6 @@ class PositiveReal:
         return repr(value).removesuffix(".0").replace("e+", "e")
 
 
-@dataclass(frozen=True)
 class Identifier:
     """Names that PTX, C and Rust all accept for a function."""
 
@@ -129,8 +125,7 @@ class Identifier:
         return value
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """PTX targets that have every feature of `minimum`."""
 
     minimum: str
@@ -154,8 +149,7 @@ class Target:
         return value
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """What is known of one parameter beside its type and default.
 
     Attributes

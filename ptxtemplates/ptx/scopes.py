@@ -92,7 +92,7 @@ class Scope(dict[str, Operand]):
 
     def _claim(self, name: str, line: int) -> None:
         first = self._lines.get(name)
-        if first is None:
+        if first is None and self._ranges:
             first = next(
                 (found.line for found in self._ranges.values() if _in_range(name, found)),
                 None,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ptxtemplates.kernel import Kernel
-    from ptxtemplates.ptx import Module
     from ptxtemplates.rendering.environment import TemplateEnvironment
 
 __all__ = ["Place", "RenderedKernel", "render"]
@@ -55,13 +54,10 @@ class RenderedKernel:
         """Return the template line that line `line` (from 1) of the text comes from."""
         return self.places[line - 1]
 
-    def check(self) -> Module:
+    def check(self) -> None:
         """Parse and lint the text and compare it with the kernel's contract.
 
-        Returns
-        -------
-        ptxtemplates.ptx.Module
-            The parsed text: it has none of the faults that the lint finds, and is what a manifest says.
+        Afterwards it has none of the faults that the lint finds, and is what a manifest says of it.
 
         Raises
         ------
@@ -70,7 +66,7 @@ class RenderedKernel:
         """
         from ptxtemplates.rendering.checks import check  # 15 ms, and rendering alone needs none of it
 
-        return check(self)
+        check(self)
 
 
 def render(kernel: Kernel, *, target: str | None = None, lineinfo: bool = False) -> RenderedKernel:
@@ -127,7 +123,9 @@ def _check_names(
 
 def _with_lines(rendered: RenderedKernel) -> RenderedKernel:
     """Add ``.file`` for each template, and ``.loc`` where instructions of another template line begin."""
-    module = rendered.check()
+    from ptxtemplates.rendering.checks import parse_rendered  # as in RenderedKernel.check
+
+    module = parse_rendered(rendered)
     indices = {name: index for index, name in enumerate(rendered.templates, start=1)}
     starts = {item.line for function in module.functions for item in function.instructions}
 

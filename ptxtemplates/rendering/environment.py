@@ -71,30 +71,30 @@ class _Loader(FileSystemLoader):
         text = source.replace("\r\n", "\n").replace("\r", "\n")
         found = compiled.load(name, filename, text)
         if found is None:
-            scopes, code = _compile(environment, name, filename, text)
-            compiled.store(name, filename, text, code, scopes.pack())
-        else:
-            code, scopes = found[0], TemplateScopes.unpack(found[1])
-        environment.scopes[name] = scopes
-        vars(environment).update(marks_of(name, text.count("\n") + 1))
+            found = _compile(environment, name, filename, text)
+            compiled.store(name, filename, text, *found)
+        code, (scopes, runs) = found
+        vars(environment).update(marks_of(name, runs))
+        environment.scopes[name] = TemplateScopes.unpack(scopes)
         environment.digests[name] = hashlib.sha256(text.encode()).hexdigest()
         return environment.template_class.from_code(environment, code, globals or {}, uptodate)
 
 
-def _compile(
-    environment: Environment, name: str, filename: str | None, text: str
-) -> tuple[TemplateScopes, CodeType]:
+def _compile(environment: Environment, name: str, filename: str | None, text: str) -> tuple[CodeType, Any]:
+    """Return the code of a template, and what belongs to it as plain values: its scopes and marks."""
     if control := _CONTROL.search(text):
         line = text.count("\n", 0, control.start()) + 1
         raise TemplateError(f"{Place(name, line)}: a control character, {control[0]!r}; remove it")
     try:
         tree = environment.parse(text, name)
         scopes = read_scopes(name, tree)
-        return scopes, environment.compile(PutMarks(name).visit(tree), name, filename)
+        put = PutMarks(name)
+        code = environment.compile(put.visit(tree), name, filename)
     except TemplateSyntaxError as error:
         raise TemplateError(_syntax_message(error, name, text)) from error
     except (SyntaxError, RecursionError, MemoryError) as error:  # nested too deeply for Jinja or Python
         raise TemplateError(f"{Place(name, 1)}: cannot be compiled: {error.args[0]}") from error
+    return code, (scopes.pack(), put.runs)
 
 
 class TemplateEnvironment(Environment):

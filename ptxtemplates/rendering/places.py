@@ -1,15 +1,15 @@
 """Which template line each rendered line comes from.
 
-Before a template is compiled, an empty piece of output is put where each of its lines begins: a `Mark`, a
+Before a template is compiled, an empty piece of output is put before each run of its lines: a `Mark`, a
 string of length 0 that knows its place. Joining output notes where the marks stand, so that text made of
-template data is a `Traced` string: to every test, filter and comparison the plain text it is, and beside that
-a list of places.
+template data is a `Traced` string: to every test, filter and comparison the plain text that it is, and beside
+that a list of places.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jinja2 import nodes
 from jinja2.ext import Extension
@@ -38,11 +38,12 @@ class Place(NamedTuple):
 
 
 class Mark(str):
-    """An empty string that marks a place."""
+    """An empty string that marks where a run of lines of a template begins."""
 
-    __slots__ = ("place",)
+    __slots__ = ("lines", "place")
 
     place: Place
+    lines: int
 
     def __str__(self) -> str:
         """Stay what it is: compiled templates call ``str`` on all they put out."""
@@ -50,18 +51,18 @@ class Mark(str):
 
 
 class Traced(str):
-    """Text made of template data: a string, and the offsets at which lines of templates begin in it."""
+    """Text made of template data: a string, and the offsets at which marks stand in it."""
 
     __slots__ = ("marks",)
 
-    marks: list[tuple[int, Place]]
+    marks: list[tuple[int, Mark]]
 
     def __str__(self) -> str:
         """Stay what it is: compiled templates call ``str`` on all they put out."""
         return self
 
 
-def traced(text: str, marks: list[tuple[int, Place]]) -> Traced:
+def traced(text: str, marks: list[tuple[int, Mark]]) -> Traced:
     """Make text that knows its places."""
     result = Traced(text)
     result.marks = marks
@@ -71,14 +72,15 @@ def traced(text: str, marks: list[tuple[int, Place]]) -> Traced:
 def concatenate(pieces: Iterable[str]) -> Traced:
     """Join pieces of output as Jinja does, and note where marks stand."""
     texts: list[str] = []
-    marks: list[tuple[int, Place]] = []
+    marks: list[tuple[int, Mark]] = []
     length = 0
     for piece in pieces:
-        if isinstance(piece, Mark):
-            marks.append((length, piece.place))
-            continue
-        if isinstance(piece, Traced):
-            marks += [(length + offset, place) for offset, place in piece.marks]
+        if piece.__class__ is not str:
+            if isinstance(piece, Mark):
+                marks.append((length, piece))
+                continue
+            if isinstance(piece, Traced):
+                marks += [(length + offset, mark) for offset, mark in piece.marks]
         texts.append(piece)
         length += len(piece)
     return traced("".join(texts), marks)
@@ -98,15 +100,17 @@ def indent(value: str, width: int | str = 4, first: bool = False, blank: bool = 
     if not isinstance(value, Traced):
         return text
     # in each line what was added stands at its start: a mark keeps its distance to the end of its line
-    starts, moved = [0], [0]
+    ends, moved = [], []
+    end = moved_end = -1
     for old, new in zip(value.split("\n"), text.split("\n"), strict=True):
-        starts.append(starts[-1] + len(old) + 1)
-        moved.append(moved[-1] + len(new) + 1)
+        end, moved_end = end + len(old) + 1, moved_end + len(new) + 1
+        ends.append(end)
+        moved.append(moved_end)
     marks, line = [], 0
-    for offset, place in value.marks:
-        while offset >= starts[line + 1]:
+    for offset, mark in value.marks:
+        while offset > ends[line]:
             line += 1
-        marks.append((moved[line + 1] - (starts[line + 1] - offset), place))
+        marks.append((moved[line] - (ends[line] - offset), mark))
     return traced(text, marks)
 
 
@@ -127,66 +131,79 @@ class MarkLines(Extension):
 
 
 class PutMarks(NodeTransformer):
-    """Puts a mark before each line of the data of a parsed template."""
+    """Puts marks into the data of a parsed template.
+
+    Attributes
+    ----------
+    runs : dict of str to tuple of int
+        For each mark, the attribute of the environment that must hold it: line and number of lines.
+    """
 
     def __init__(self, template: str) -> None:
         self.template = template
+        self.runs: dict[str, tuple[int, int]] = {}
 
     def visit_Output(self, node: nodes.Output) -> nodes.Output:
-        """Split the data in one piece of output into lines."""
+        """Put a mark where the first line of each piece of data begins: the others follow it."""
         parts: list[nodes.Expr] = []
         for child in node.nodes:
             if not isinstance(child, nodes.TemplateData):
                 parts.append(self.visit(child))
                 continue
-            lines = child.data.removeprefix(BEGINS_LINE).splitlines(keepends=True) or [""]
-            lines += [""] if lines[-1].endswith("\n") else []
-            for index, line in enumerate(lines):
-                number = child.lineno + index
-                if index or child.data.startswith(BEGINS_LINE):
-                    parts.append(nodes.EnvironmentAttribute(mark_name(self.template, number), lineno=number))
-                if line:
-                    parts.append(nodes.TemplateData(line, lineno=number))
+            data = child.data.removeprefix(BEGINS_LINE)
+            start = 0 if child.data != data else data.find("\n") + 1
+            if start or child.data != data:
+                parts.append(nodes.TemplateData(data[:start], lineno=child.lineno))
+                line = child.lineno + data.count("\n", 0, start)
+                parts.append(self._mark(line, data.count("\n", start) + 1))
+            parts.append(nodes.TemplateData(data[start:], lineno=child.lineno))
         node.nodes = parts
         return node
 
+    def _mark(self, line: int, lines: int) -> nodes.Expr:
+        name = f"run_of_{lines}_at_{line}_in_{self.template.encode(errors='surrogatepass').hex()}"
+        self.runs[name] = (line, lines)
+        return nodes.EnvironmentAttribute(name, lineno=line)
 
-def mark_name(template: str, line: int) -> str:
-    """Return the attribute of the environment that holds the mark of a line, an identifier."""
-    return f"line_{line}_of_{template.encode(errors='surrogatepass').hex()}"
+
+def marks_of(template: str, runs: dict[str, tuple[int, int]]) -> dict[str, Mark]:
+    """Return the marks of a template, by the attributes that its environment needs."""
+    marks = {}
+    for name, (line, lines) in runs.items():
+        mark = marks[name] = Mark()
+        mark.place, mark.lines = Place(template, line), lines
+    return marks
 
 
 @cache
-def _mark(template: str, line: int) -> Mark:
-    mark = Mark()
-    mark.place = Place(template, line)
-    return mark
-
-
-def marks_of(template: str, lines: int) -> dict[str, Any]:
-    """Return the attributes that an environment needs for a template of so many lines."""
-    return {mark_name(template, line): _mark(template, line) for line in range(1, lines + 2)}
+def _place(template: str, line: int) -> Place:
+    return Place(template, line)
 
 
 def places_of(text: Traced) -> list[Place]:
     """Return the place of each line of a text.
 
-    That is the last mark before the line's first visible character, which is the innermost: a macro's line
-    rather than the line that calls it. A line without a mark of its own (the second line of a value) has that
-    of the line before.
+    The last mark before the line's first visible character decides: the innermost, a macro's line rather
+    than the line that calls it. A line without a mark follows the one before in the same run; behind the end
+    of the run (the second line of a value) it has the same place.
     """
     places = []
-    place = Place("", 0)
-    marks = iter([*text.marks, (len(text) + 1, place)])
-    offset, following = next(marks)
+    template, number, left = "", 0, 0
+    marks = iter([*text.marks, (len(text) + 1, Mark())])
+    offset, mark = next(marks)
     start = 0
     for line in text.split("\n"):
         visible = start + len(line) - len(line.lstrip())
-        while offset <= visible:
-            place = following
-            offset, following = next(marks)
-        places.append(place)
+        if offset > visible:
+            if left:
+                number, left = number + 1, left - 1
+        else:
+            while offset <= visible:
+                (template, number), left = mark.place, mark.lines - 1
+                offset, mark = next(marks)
+        places.append(_place(template, number))
         start += len(line) + 1
-        while offset < start:  # marks within the line do not count
-            offset, following = next(marks)
+        while offset < start:  # begins within the line: the lines that follow are its
+            (template, number), left = mark.place, mark.lines - 1
+            offset, mark = next(marks)
     return places

@@ -6,8 +6,7 @@ called does not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jinja2 import nodes
 
@@ -21,18 +20,16 @@ MAIN: Final = ""
 """Stands for the body of a template outside its macros, where a macro's name is asked for."""
 
 
-@dataclass(frozen=True)
-class Body:
+class Body(NamedTuple):
     """The main body of a template, or one macro: what it takes from outside."""
 
-    reads: dict[str, int] = field(default_factory=dict)
+    reads: dict[str, int]
     """Names that it reads, and the line of the first use."""
-    attributes: dict[tuple[str, str], int] = field(default_factory=dict)
+    attributes: dict[tuple[str, str], int]
     """``name.attribute``, where the name may stand for an imported template, and the line of the first."""
 
 
-@dataclass(frozen=True)
-class TemplateScopes:
+class TemplateScopes(NamedTuple):
     """The bodies of one template by name, and what it imports."""
 
     name: str
@@ -54,7 +51,7 @@ class TemplateScopes:
 
 def read_scopes(name: str, tree: nodes.Template) -> TemplateScopes:
     """Sort out the bodies of a parsed template."""
-    scopes = TemplateScopes(name, {MAIN: Body()}, {})
+    scopes = TemplateScopes(name, {MAIN: Body({}, {})}, {})
     for statement in tree.find_all((nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
         _read_import(scopes, statement)
     macros = [node for node in tree.body if isinstance(node, nodes.Macro)]
@@ -62,7 +59,7 @@ def read_scopes(name: str, tree: nodes.Template) -> TemplateScopes:
     bound: set[str] = set()
     _Reader(scopes.bodies[MAIN]).read_all(rest, bound)
     for macro in macros:
-        scopes.bodies[macro.name] = Body()
+        scopes.bodies[macro.name] = Body({}, {})
         _Reader(scopes.bodies[macro.name]).read(macro, set(bound))  # sees what the template itself sets
     return scopes
 
@@ -172,7 +169,7 @@ def names_used(
                 loaded[source] = scopes_of(source, Place(current[0], line))
                 pending.append((source, MAIN))
         # a macro that does not exist is reported by StrictUndefined, at the call
-        body = scopes.bodies.get(current[1], Body())
+        body = scopes.bodies.get(current[1], Body({}, {}))
         for (name, attribute), line in body.attributes.items():
             if name in scopes.imports:
                 pending.append((scopes.imports[name][1], attribute))

@@ -14,6 +14,7 @@ import pytest
 
 from ptxtemplates.errors import ParameterError, TemplateError
 from ptxtemplates.kernels import BatchedRope, BatchedRopeBackward
+from ptxtemplates.ptx import parse
 from ptxtemplates.rendering import Place, render
 from ptxtemplates.sources import BUILT_IN_TEMPLATES
 from tests.helpers.toy import TEMPLATE, line_of, toy, with_line
@@ -57,7 +58,7 @@ def test_one_instruction_a_line(kernel: Kernel) -> None:
 @variants
 def test_ieee_operations_only_but_for_ex2(kernel: Kernel) -> None:
     """Every float operation says how it rounds; the one approximation is the exponential of the softmax."""
-    [entry] = render(kernel).check().entries
+    [entry] = parse(render(kernel).text).entries
     computing = {
         "add",
         "sub",
@@ -82,7 +83,7 @@ def test_ieee_operations_only_but_for_ex2(kernel: Kernel) -> None:
 @variants
 def test_data_does_not_decide_control_flow(kernel: Kernel) -> None:
     """No branch has a guard that follows from a comparison of floats."""
-    [entry] = render(kernel).check().entries
+    [entry] = parse(render(kernel).text).entries
     of_floats = {i.operands[0] for i in entry.instructions if i.opcode == "setp" and i.modifiers[-1] == "f32"}
     guards = {i.guard.register for i in entry.instructions if i.opcode == "bra" and i.guard}
     assert not of_floats & guards
@@ -508,3 +509,23 @@ def test_folder_whose_name_is_no_text(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"p\xff")
     folder.mkdir()
     render(toy(folder)).check()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("{{ width }}, 1, 1", "{{ width }}, 2, 1", "contract"),
+        ("%row, {{ width }};", "%row2, {{ width }};", "undeclared-name"),
+        ("%element, 4, %x", "%element, 99999999999999999999999, %x", "toy.w64.ptx"),
+        (".reg .u32 %row;", ".reg .u32 %row; .shared .b8 tile[1];", "contract"),
+        ("add.rn.f32 ", "add.f32 ", "missing-rounding"),
+        (".u64 %x, %element", ".u64 %x, %element, %element3", "unused-register"),
+    ],
+)
+def test_a_sound_sibling_vouches_for_numbers_only(tmp_path: Path, old: str, new: str, rule: str) -> None:
+    render(toy(tmp_path)).check()
+    other = tmp_path / "other"
+    other.mkdir()
+    assert TEMPLATE.count(old) == 1
+    with pytest.raises(TemplateError, match=rule):
+        render(toy(other, TEMPLATE.replace(old, new))).check()
