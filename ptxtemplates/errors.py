@@ -49,3 +49,21 @@ class PtxSyntaxError(PtxTemplatesError):
 
 class ArtifactError(PtxTemplatesError):
     """A build directory cannot be read or written."""
+
+
+class MissingExtraError(PtxTemplatesError):
+    """Something is not installed that a command needs; the message says what to install."""
+
+
+class AssemblyError(PtxTemplatesError):
+    """PTX text that does not assemble, or an architecture it cannot be assembled for.
+
+    Attributes
+    ----------
+    faults : tuple of (int or None, str)
+        Line of the PTX text, from 1, and what the assembler says of it.
+    """
+
+    def __init__(self, message: str, *, faults: tuple[tuple[int | None, str], ...] = ()) -> None:
+        super().__init__(message)
+        self.faults = faults

@@ -65,6 +65,25 @@ def supports(target: str, minimum: str) -> bool:
     return _number(target) >= _number(minimum)
 
 
+def runs_on(target: str, architecture: str) -> bool:
+    """Say whether code with a ``.target`` runs on an architecture.
+
+    Plain targets run on their number and every higher one, ``f`` targets on those of the same family (the
+    same tens), ``a`` targets on their own number alone.
+
+    Parameters
+    ----------
+    target, architecture : str
+        Such as ``sm_90a``, of any number; ``compute_90`` means ``sm_90``.
+    """
+    code, machine = (name.replace("compute_", "sm_") for name in (target, architecture))
+    if code.endswith("a"):
+        return code == machine
+    if code.endswith("f") and _number(code) // 10 != _number(machine) // 10:
+        return False
+    return _number(machine) >= _number(code)
+
+
 def _number(target: str) -> int:
     number = int(target.removeprefix("sm_").rstrip("af"))
     # The architecture first called sm_101 is the one now called sm_110: above sm_103, not below it.

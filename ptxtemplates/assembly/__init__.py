@@ -1,0 +1,12 @@
+"""PTX text to machine code, on any machine: no GPU, driver or CUDA toolkit is needed.
+
+The assembler is the one of NVIDIA's nvJitLink library (``pip install 'ptxtemplates[cuda]'``). Takes the text
+of any producer.
+"""
+
+from __future__ import annotations
+
+from ptxtemplates.assembly.assembler import Assembly, assemble, assemble_all, toolchain
+from ptxtemplates.assembly.resources import Resources
+
+__all__ = ["Assembly", "Resources", "assemble", "assemble_all", "toolchain"]
