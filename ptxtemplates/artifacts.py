@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from ptxtemplates.config import matches
 from ptxtemplates.errors import ArtifactError
-from ptxtemplates.manifest import MANIFEST, dump_manifest, entry_of, file_of, load_manifest
-from ptxtemplates.rendering import render
+from ptxtemplates.manifest import MANIFEST, dump_manifest, files_of, load_manifest
+from ptxtemplates.products import Making, make
 from ptxtemplates.stamp import LOCK, PRIVATE, STAGING, finished_build, write_stamp
 
 if TYPE_CHECKING:
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from ptxtemplates.kernel import Kernel
     from ptxtemplates.manifest import Entry
-    from ptxtemplates.rendering import RenderedKernel
+    from ptxtemplates.products import Product
 
 LOCK_TIMEOUT_S: Final = 120.0
+ONLY_PTX: Final = Making()
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ def build(
     out: Path | str,
     *,
     pattern: str | None = None,
+    making: Making = ONLY_PTX,
     progress: Callable[[Iterable[Kernel]], Iterable[Kernel]] = iter,
 ) -> BuildPlan:
     """Render kernels into a directory, with a manifest.
@@ -80,6 +82,8 @@ def build(
         What to render.
     out : pathlib.Path or str
         The build directory; made if it does not exist. One build at a time holds its lock.
+    making : Making, optional
+        What to make of each kernel beside its PTX.
     pattern : str, optional
         The shell pattern that `kernels` were selected by: entries of the old manifest that it does not match
         stay.
@@ -93,24 +97,24 @@ def build(
 
     Raises
     ------
-    TemplateError
-        If a kernel cannot be rendered, or its text breaks a rule.
+    TemplateError, AssemblyError, MissingExtraError
+        As `ptxtemplates.products.make` says.
     ArtifactError
         If the directory cannot be read or written, or two variants would share a file.
     """
     out = Path(out)
-    if pattern is None and (contents := finished_build(kernels, out)):
+    if pattern is None and (contents := finished_build(kernels, making, out)):
         return BuildPlan(contents)
     _refuse_twins(kernels)
-    rendered = [_checked(kernel) for kernel in progress(kernels)]
+    products = make(kernels, making, progress)
     with _file_errors(out), _locked(out):
         _clear_interrupted(out)
-        plan = _plan(rendered, out, pattern, load_manifest(out / MANIFEST))
+        plan = _plan(products, out, pattern, load_manifest(out / MANIFEST))
         if not plan.current:
             _stage(plan, out)
             _put_in_place(plan, out)
     if pattern is None:
-        write_stamp(kernels, out, plan.contents[MANIFEST])
+        write_stamp(kernels, making, out, plan.contents[MANIFEST])
     return plan
 
 
@@ -119,14 +123,15 @@ def check(
     out: Path | str,
     *,
     pattern: str | None = None,
+    making: Making = ONLY_PTX,
     progress: Callable[[Iterable[Kernel]], Iterable[Kernel]] = iter,
 ) -> BuildPlan:
     """Say what `build` would do, and do nothing. Parameters and errors are those of `build`."""
     out = Path(out)
     _refuse_twins(kernels)
-    rendered = [_checked(kernel) for kernel in progress(kernels)]
+    products = make(kernels, making, progress)
     with _file_errors(out):
-        return _plan(rendered, out, pattern, [*_interrupted(out), *load_manifest(out / MANIFEST)])
+        return _plan(products, out, pattern, [*_interrupted(out), *load_manifest(out / MANIFEST)])
 
 
 def _refuse_twins(kernels: Sequence[Kernel]) -> None:
@@ -139,25 +144,20 @@ def _refuse_twins(kernels: Sequence[Kernel]) -> None:
         seen.add(folded)
 
 
-def _checked(kernel: Kernel) -> RenderedKernel:
-    rendered = render(kernel)
-    rendered.check()
-    return rendered
-
-
-def _plan(rendered: list[RenderedKernel], out: Path, pattern: str | None, known: list[Entry]) -> BuildPlan:
+def _plan(products: list[Product], out: Path, pattern: str | None, known: list[Entry]) -> BuildPlan:
     """Compare the directory with what it should hold. `known` are the entries of earlier builds."""
-    entries = {item.kernel.variant: entry_of(item) for item in rendered}
-    contents = {file_of(entries[item.kernel.variant]): item.text.encode() for item in rendered}
+    entries = {product.entry["variant"]: product.entry for product in products}
+    contents = {path: content for product in products for path, content in product.files.items()}
     kept = {}
     for entry in known:
         others = pattern is not None and not matches(entry["variant"], entry["kernel"], pattern)
         if others and _is_true(entry, out):
             kept[entry["variant"]] = entry
-    dropped = (
-        {file_of(entry) for entry in known} - contents.keys() - {file_of(entry) for entry in kept.values()}
-    )
-    contents[MANIFEST] = dump_manifest((kept | entries).values()).encode()
+    dropped = _files(known) - contents.keys() - _files(kept.values())
+    try:
+        contents[MANIFEST] = dump_manifest((kept | entries).values()).encode()
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{out / MANIFEST} has entries that no build writes; remove it") from error
     plan = BuildPlan(contents)
     for path, content in contents.items():
         folder = (out / path).parent
@@ -174,10 +174,20 @@ def _plan(rendered: list[RenderedKernel], out: Path, pattern: str | None, known:
     return plan
 
 
+def _files(entries: Iterable[Entry]) -> set[str]:
+    return {path for entry in entries for path in files_of(entry)}
+
+
 def _is_true(entry: Entry, out: Path) -> bool:
-    """Tell whether the file of an entry is what the entry says."""
+    """Tell whether the files of an entry are what the entry says, and where it says."""
+    named = [entry, *(entry.get("assemblies") or {}).values(), *filter(None, [entry.get("fatbin")])]
+    if [item.get("file") for item in named] != list(files_of(entry)):
+        return False
     try:
-        return bool(hashlib.sha256((out / file_of(entry)).read_bytes()).hexdigest() == entry["sha256"])
+        return all(
+            hashlib.sha256((out / path).read_bytes()).hexdigest() == digest
+            for path, digest in files_of(entry).items()
+        )
     except OSError:
         return False
 
@@ -197,10 +207,11 @@ def _interrupted(out: Path) -> list[Entry]:
 
 def _clear_interrupted(out: Path) -> None:
     """Remove what a build that stopped put in place and no manifest lists."""
-    listed = {file_of(entry) for entry in load_manifest(out / MANIFEST)}
-    for path in {file_of(entry) for entry in _interrupted(out)} - listed:
+    for path in _files(_interrupted(out)) - _files(load_manifest(out / MANIFEST)):
         if _is_there(out / path):
             _remove(out, path)
+    if (out / STAGING).is_symlink():
+        (out / STAGING).unlink()
     shutil.rmtree(out / STAGING, ignore_errors=True)
 
 

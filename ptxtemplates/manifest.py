@@ -5,6 +5,7 @@ docs/manifest.md documents the format; ptxtemplates/schemas/manifest-1.json is i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -13,9 +14,10 @@ from ptxtemplates.errors import ArtifactError
 from ptxtemplates.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from ptxtemplates.assembly import Assembly
     from ptxtemplates.rendering import RenderedKernel
 
 MANIFEST: Final = "manifest.json"
@@ -29,16 +31,28 @@ Entry = dict[str, Any]
 
 
 def entry_of(rendered: RenderedKernel) -> Entry:
-    """Describe a rendered kernel as a manifest does."""
+    """Describe a rendered kernel as a manifest does, not assembled."""
     kernel = rendered.kernel
     return {
         **kernel.contract(),
         "variant": kernel.variant,
-        "file": file_of({"kernel": kernel.name, "variant": kernel.variant}),
+        "file": f"{kernel.name}/{kernel.variant}.ptx",
         "target": kernel.target,
         "ptx_version": kernel.ptx_version,
         "sha256": rendered.sha256,
         "templates": rendered.templates,
+        "assemblies": None,
+        "fatbin": None,
+    }
+
+
+def assembly_of(entry: Entry, assembly: Assembly) -> dict[str, Any]:
+    """Describe the machine code of an entry's kernel for one architecture."""
+    return {
+        "file": f"{stem_of(entry)}.{assembly.architecture}.cubin",
+        "sha256": hashlib.sha256(assembly.cubin).hexdigest(),
+        "toolchain": assembly.toolchain,
+        **assembly.resources[entry["entry"]]._asdict(),
     }
 
 
@@ -102,10 +116,10 @@ def _no_number(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-def file_of(entry: Entry) -> str:
-    """Return the path of a variant's PTX, relative to the manifest.
+def stem_of(entry: Entry) -> str:
+    """Return the path of a variant's files, relative to the manifest, without their endings.
 
-    From its names, which decide it, and never from what a manifest may say: that path is written to, and
+    From its names, which decide it, and never from what a manifest may say: these paths are written to, and
     removed.
 
     Raises
@@ -116,7 +130,33 @@ def file_of(entry: Entry) -> str:
     names = (entry["kernel"], entry["variant"])
     if not all(_NAME.fullmatch(name) for name in names):
         raise ArtifactError(f"the manifest has an entry whose names are no names of files: {names}")
-    return f"{names[0]}/{names[1]}.ptx"
+    return f"{names[0]}/{names[1]}"
+
+
+def files_of(entry: Entry) -> dict[str, str]:
+    """Return every file of an entry, by path, and its sha256.
+
+    Raises
+    ------
+    ArtifactError
+        As `stem_of` does.
+    """
+    stem = stem_of(entry)
+    files = {f"{stem}.ptx": entry["sha256"]}
+    for architecture, assembly in (entry.get("assemblies") or {}).items():
+        if not _NAME.fullmatch(architecture):
+            raise ArtifactError(
+                f"the manifest has an architecture that is no name of a file: {architecture!r}"
+            )
+        files[f"{stem}.{architecture}.cubin"] = assembly["sha256"]
+    if entry.get("fatbin"):
+        files[f"{stem}.fatbin"] = entry["fatbin"]["sha256"]
+    return files
+
+
+def texts_of(entries: Iterable[Entry], contents: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the PTX of each variant, from the contents of files by path."""
+    return {entry["variant"]: contents[f"{stem_of(entry)}.ptx"].decode() for entry in entries}
 
 
 def dump(value: object) -> str:

@@ -12,7 +12,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Final
 
-from ptxtemplates.manifest import MANIFEST, file_of, parse_manifest
+from ptxtemplates.manifest import MANIFEST, files_of, parse_manifest
 from ptxtemplates.sources import BUILT_IN_TEMPLATES, installation
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ptxtemplates.kernel import Kernel
+    from ptxtemplates.products import Making
 
 PRIVATE: Final = ".ptxtemplates"
 """Folder of a build directory for what is of no use to anyone else: stamp, lock, staging. Git ignores it."""
@@ -29,12 +30,12 @@ STAGING: Final = f"{PRIVATE}/staging"
 STAMP: Final = f"{PRIVATE}/stamp"
 
 
-def finished_build(kernels: Sequence[Kernel], out: Path) -> dict[str, bytes] | None:
+def finished_build(kernels: Sequence[Kernel], making: Making, out: Path) -> dict[str, bytes] | None:
     """Return the files of a directory, by relative path, if a build of `kernels` would change nothing."""
     manifest_file = out / MANIFEST
     try:
         manifest = manifest_file.read_bytes()
-        wanted = stamp(kernels, manifest)
+        wanted = stamp(kernels, making, manifest)
         if wanted is None or (out / STAMP).read_bytes() != wanted or (out / STAGING).exists():
             return None
         contents = {MANIFEST: manifest}
@@ -42,39 +43,55 @@ def finished_build(kernels: Sequence[Kernel], out: Path) -> dict[str, bytes] | N
         digests: dict[tuple[tuple[Path, ...], str], str | None] = {}
         for entry in parse_manifest(manifest_file, manifest):
             for name, digest in entry["templates"].items():
+                if entry["variant"] not in folders:
+                    return None
                 key = (folders[entry["variant"]], name)
                 if key not in digests:
                     digests[key] = _template_digest(*key)
                 if digests[key] != digest:
                     return None
-            path = file_of(entry)
-            content = (out / path).read_bytes()
-            if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-                return None
-            contents[path] = content
+            for path, digest in files_of(entry).items():
+                contents[path] = (out / path).read_bytes()
+                if hashlib.sha256(contents[path]).hexdigest() != digest:
+                    return None
     except OSError:
         return None
     return contents
 
 
-def stamp(kernels: Sequence[Kernel], manifest: bytes) -> bytes | None:
+def stamp(kernels: Sequence[Kernel], making: Making, manifest: bytes) -> bytes | None:
     """Return the stamp of a build: digests of what goes into it beside templates, and of its manifest.
 
-    None where a kernel has constants that JSON cannot write: nothing vouches for them.
+    None where a kernel has constants of other than plain types: their ``repr`` may not tell all.
     """
-    digest = hashlib.sha256(os.fsencode(installation()))
+    digest = hashlib.sha256(os.fsencode(installation()) + json.dumps(making.identity()).encode())
     for kernel in kernels:
-        parts = [kernel.template, str(kernel.template_folder), kernel.variables, kernel.contract()]
-        try:
-            digest.update(json.dumps(parts, sort_keys=True).encode())
-        except (TypeError, ValueError):
+        parts = [
+            kernel.variant,
+            kernel.template,
+            str(kernel.template_folder),
+            kernel.variables,
+            kernel.contract(),
+        ]
+        if not _is_plain(parts):
             return None
+        digest.update(os.fsencode(repr(parts)))
     return f"{digest.hexdigest()} {hashlib.sha256(manifest).hexdigest()}\n".encode()
 
 
-def write_stamp(kernels: Sequence[Kernel], out: Path, manifest: bytes) -> None:
+def _is_plain(value: object) -> bool:
+    """Tell whether ``repr`` tells everything of a value."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return all(_is_plain(item) for item in value)  # type: ignore[attr-defined]  # the type is tested
+    if kind is dict:
+        return all(_is_plain(item) for pair in value.items() for item in pair)  # type: ignore[attr-defined]  # too
+    return kind in (str, int, float, bool, type(None))
+
+
+def write_stamp(kernels: Sequence[Kernel], making: Making, out: Path, manifest: bytes) -> None:
     """Leave the stamp of a finished build. Failing to is no error: the next build renders."""
-    wanted = stamp(kernels, manifest)
+    wanted = stamp(kernels, making, manifest)
     if wanted is None:
         return
     with contextlib.suppress(OSError):

@@ -379,6 +379,33 @@ def test_entry_that_is_not_true_is_not_kept(tmp_path: Path) -> None:
     assert_valid(tmp_path, FEW)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("file", "../../x.ptx"), ("shared_memory", 1e999), ("deep", "[" * 900 + "]" * 900)]
+)
+def test_entry_that_no_build_wrote_is_not_kept(tmp_path: Path, field: str, value: Any) -> None:
+    build([*FEW, OTHER], tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    entry = next(entry for entry in manifest["kernels"] if entry["kernel"] == OTHER.name)
+    entry[field] = json.loads(value) if field == "deep" else value
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    if field == "file":
+        build(FEW, tmp_path, pattern="batched_rope")
+        assert_valid(tmp_path, FEW)
+    else:
+        with pytest.raises(
+            ArtifactError, match="manifest.json (has entries that no build writes|is no manifest)"
+        ):
+            build(FEW, tmp_path, pattern="batched_rope")
+
+
+def test_variant_that_changes_its_name_alone_is_built_anew(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    build([_stamped(tmp_path, numbers=1)], out)
+    renamed = _stamped(tmp_path, numbers=1, variant=property(lambda self: "toy.q64"))
+    build([renamed], out)
+    assert check([renamed], out).current
+
+
 def test_failure_while_waiting_disturbs_no_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from filelock import FileLock
 
@@ -433,6 +460,11 @@ def test_stamp_sees_every_constant_and_the_template(tmp_path: Path) -> None:
         _stamped(tmp_path, numbers=[1.5, 2]),
         _stamped(tmp_path, numbers=[1.5, 3]),
         _stamped(tmp_path, numbers=[1.5, 3], template="other.ptx.jinja"),
+        _stamped(tmp_path, numbers=(1.5, 3)),
+        _stamped(tmp_path, numbers={"a": 1, "b": 2}),
+        _stamped(tmp_path, numbers={"b": 2, "a": 1}),
+        _stamped(tmp_path, numbers={1: 1}),
+        _stamped(tmp_path, numbers={"1": 1}),
         _stamped(tmp_path, numbers=frozenset({7})),
         _stamped(tmp_path, numbers=frozenset({8})),
     ):

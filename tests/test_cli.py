@@ -168,7 +168,7 @@ def test_check_names_what_is_stale_and_the_cure(project: Path) -> None:
         "build/batched_rope/batched_rope.h32.d128.theta10000.ptx: differs from what would be built",
         "build/batched_rope/batched_rope.h8.d128.theta10000.ptx: no longer listed",
         "build/manifest.json: differs from what would be built",
-        "to mend it: ptxtemplates build -c kernels.toml --out build",
+        "to mend it: ptxtemplates build --out build",
     ]
     command = shlex.split(result.stdout.splitlines()[-1].removeprefix("to mend it: ptxtemplates "))
     assert ptxtemplates(*command, cwd=project).returncode == 0
@@ -187,13 +187,14 @@ def test_check_tells_line_ends_from_text(project: Path) -> None:
 def test_reports_as_json(project: Path) -> None:
     stale = ptxtemplates("build", "--check", "--json", cwd=project)
     assert stale.returncode == 1
-    assert len(json.loads(stale.stdout)["missing"]) == 3
+    assert set(json.loads(stale.stdout)["stale"].values()) == {"missing"}
     assert not (project / "build").exists()
     built = json.loads(ptxtemplates("build", "--json", cwd=project).stdout)
     assert built["out"] == "build"
     assert (len(built["written"]), built["unchanged"], built["removed"]) == (3, [], [])
     current = ptxtemplates("build", "--check", "--json", cwd=project)
     assert current.returncode == 0
+    assert json.loads(current.stdout)["stale"] == {}
     assert len(json.loads(current.stdout)["unchanged"]) == 3
 
 
@@ -315,10 +316,20 @@ def test_render_writes_through_links(tmp_path: Path) -> None:
     assert (tmp_path / "link.ptx").is_symlink()
     assert (tmp_path / "real.ptx").read_text() == TEXT
     command = f"{shlex.quote(sys.executable)} -m ptxtemplates {' '.join(ROPE)} --set theta=1e4 -o /dev/stdout"
-    for end in ("> out.ptx", "| cat > out.ptx"):
-        (tmp_path / "out.ptx").unlink(missing_ok=True)
+    for end in (">> out.ptx", "| cat >> out.ptx"):
+        (tmp_path / "out.ptx").write_text("before\n")
         subprocess.run(["bash", "-c", f"{command} {end}"], cwd=tmp_path, check=True)
-        assert (tmp_path / "out.ptx").read_text() == TEXT
+        assert (tmp_path / "out.ptx").read_text() == "before\n" + TEXT
+    both = f"{{ echo before; {command.replace('/dev/stdout', '/dev/fd/3')} 3>&1 >/dev/null; echo after; }} > out.ptx"
+    subprocess.run(["bash", "-c", both], cwd=tmp_path, check=True)
+    assert (tmp_path / "out.ptx").read_text() == f"before\n{TEXT}after\n"
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    looped = ptxtemplates(*ROPE, "--set", "theta=1e4", "-o", tmp_path / "a")
+    assert "Traceback" not in looped.stderr
+    (tmp_path / "real.ptx").chmod(0o600)
+    ptxtemplates(*ROPE, "--set", "theta=1e4", "-o", tmp_path / "real.ptx")
+    assert stat.S_IMODE((tmp_path / "real.ptx").stat().st_mode) == 0o600
     assert_refused(
         ptxtemplates(*ROPE, "--set", "theta=1e4", "-o", tmp_path / "real.ptx" / "x"),
         "real.ptx/x: Not a directory",

@@ -14,6 +14,7 @@ from ptxtemplates.version import VERSION
 
 COMMANDS: Final = {
     "build": "Render every listed kernel into a build directory.",
+    "inspect": "Show registers, spills, shared memory and occupancy of kernels, and their machine code.",
     "lint": "Look for mistakes in PTX files that an assembler lets pass.",
     "list": "Show the kernels and their parameters.",
     "render": "Render one kernel.",
@@ -27,6 +28,11 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
         return sorted(COMMANDS)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words of the command line: some commands name the one that mends what they found."""
+        ctx.meta["ptxtemplates.words"] = list(args)
+        return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""

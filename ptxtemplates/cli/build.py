@@ -6,12 +6,15 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ptxtemplates.artifacts import build, check
+from ptxtemplates.beside import stale_files, write_files
 from ptxtemplates.config import load, select
+from ptxtemplates.manifest import MANIFEST, parse_manifest, texts_of
+from ptxtemplates.products import Making, outputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,52 +23,126 @@ if TYPE_CHECKING:
     from ptxtemplates.kernel import Kernel
 
 
+class Beside(NamedTuple):
+    """Files for the program that uses the kernels, outside of the build directory."""
+
+    header: Path | None
+    rust: Path | None
+    embed: bool
+    depfile: Path | None
+
+    @property
+    def stamp(self) -> Path | None:
+        """The target of the depfile: a file that is as new as the last build."""
+        return None if self.depfile is None else self.depfile.with_suffix(".stamp")
+
+    @property
+    def outputs(self) -> list[Path]:
+        """Every file."""
+        return [path for path in (self.header, self.rust, self.depfile, self.stamp) if path is not None]
+
+
+def path_option(*names: str, help: str, **attributes: Any) -> Any:
+    """Return an option that takes a path."""
+    return click.option(*names, type=click.Path(path_type=Path), help=help, **attributes)
+
+
 @click.command("build")
-@click.option(
-    "-c",
-    "--config",
-    type=click.Path(path_type=Path),
-    default=Path("kernels.toml"),
-    show_default=True,
-    help="List of variants.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("build"),
-    show_default=True,
-    help="Directory to build into.",
-)
+@path_option("-c", "--config", default=Path("kernels.toml"), show_default=True, help="List of variants.")
+@path_option("--out", default=Path("build"), show_default=True, help="Directory to build into.")
 @click.option(
     "--kernel", "pattern", metavar="GLOB", help="Only variants or kernels of this name; * and ? are wild."
 )
 @click.option(
+    "--arch", "architectures", multiple=True, metavar="ARCH", help="Assemble for sm_90, say; may be repeated."
+)
+@click.option("--fatbin", is_flag=True, help="Put PTX and cubins of a variant into one file too.")
+@path_option("--header", help="C and C++ header to write: entries, launch geometry, parameter structs.")
+@path_option("--rust", help="Rust module to write: the same.")
+@click.option("--embed", is_flag=True, help="Put the PTX into the header and the module.")
+@path_option(
+    "--depfile",
+    help="Dependencies to write, for Make and Ninja; their target is FILE with the ending .stamp.",
+)
+@click.option("--print-outputs", is_flag=True, help="Print every file that a build writes, and write none.")
+@click.option(
     "--check", "only_check", is_flag=True, help="Write nothing; name what is stale and exit with 1."
 )
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
-def command(config: Path, out: Path, pattern: str | None, only_check: bool, as_json: bool) -> int:
+def command(
+    config: Path,
+    out: Path,
+    pattern: str | None,
+    architectures: tuple[str, ...],
+    fatbin: bool,
+    header: Path | None,
+    rust: Path | None,
+    embed: bool,
+    depfile: Path | None,
+    print_outputs: bool,
+    only_check: bool,
+    as_json: bool,
+) -> int:
     """Render every listed kernel into a build directory, with a manifest.
 
     Files that would not change are not touched; files of earlier builds that are no longer listed go.
     """
+    beside = Beside(header, rust, embed, depfile)
+    if pattern is not None and beside.outputs:
+        raise click.UsageError(
+            "--header, --rust and --depfile are for the whole list, --kernel for a part of it"
+        )
     kernels = load(config)
     if pattern is not None:
         kernels = select(kernels, pattern)
-    plan = (check if only_check else build)(kernels, out, pattern=pattern, progress=_progress)
-    if as_json:
-        click.echo(json.dumps(_report(plan, out, only_check), indent=2, sort_keys=True))
-    elif only_check:
-        _print_check(plan, config, out, pattern)
-    else:
-        for path in plan.written:
-            click.echo(f"wrote {out / path}")
-        for path in plan.dropped:
-            click.echo(f"removed {out / path}")
-        click.echo(
-            f"kernels: {len(kernels)}; files: {len(plan.written)} written, {len(plan.unchanged)} unchanged, "
-            f"{len(plan.dropped)} removed"
-        )
-    return 1 if only_check and not plan.current else 0
+    making = Making(tuple(dict.fromkeys(architectures)), fatbin)
+    if print_outputs:
+        paths = [out / path for path in [*outputs_of(kernels, making), MANIFEST]]
+        for path in [*paths, *beside.outputs]:
+            click.echo(path)
+        return 0
+    run = check if only_check else build
+    plan = run(kernels, out, pattern=pattern, making=making, progress=_progress)
+    files = _files_beside(beside, plan, out)
+    reasons = _reasons(plan, out)
+    if only_check:
+        reasons |= stale_files(files)
+        if as_json:
+            report = {"out": out.as_posix(), "stale": reasons, "unchanged": plan.unchanged}
+            click.echo(json.dumps(report, indent=2, sort_keys=True))
+        else:
+            _print_check(reasons, plan, out)
+        return 1 if reasons else 0
+    written = [str(out / path) for path in plan.written] + write_files(files)
+    if beside.depfile is not None and beside.stamp is not None:
+        from ptxtemplates.bindings.depfile import dependencies_of
+        from ptxtemplates.bindings.depfile import depfile as text_of
+
+        found = dependencies_of(config, kernels, _entries(plan, out))
+        write_files({beside.depfile: text_of(beside.stamp, found)})
+        write_files({beside.stamp: ""}, touch=True)
+    _report(kernels, written, plan, out, as_json)
+    return 0
+
+
+def _entries(plan: BuildPlan, out: Path) -> list[dict[str, Any]]:
+    return parse_manifest(out / MANIFEST, plan.contents[MANIFEST])
+
+
+def _files_beside(beside: Beside, plan: BuildPlan, out: Path) -> dict[Path, str]:
+    """Return the header and the module that are asked for."""
+    files = {}
+    entries = _entries(plan, out) if beside.header or beside.rust else []
+    texts = texts_of(entries, plan.contents) if beside.embed else None
+    if beside.header is not None:
+        from ptxtemplates.bindings.c import c_header
+
+        files[beside.header] = c_header(entries, texts)
+    if beside.rust is not None:
+        from ptxtemplates.bindings.rust import rust_module
+
+        files[beside.rust] = rust_module(entries, texts)
+    return files
 
 
 def _progress(kernels: Iterable[Kernel]) -> Iterator[Kernel]:
@@ -76,35 +153,42 @@ def _progress(kernels: Iterable[Kernel]) -> Iterator[Kernel]:
         yield from bar
 
 
-def _report(plan: BuildPlan, out: Path, only_check: bool) -> dict[str, Any]:
-    lists = {
-        "missing" if only_check else "written": plan.missing if only_check else plan.written,
-        "unchanged": plan.unchanged,
-        "unlisted" if only_check else "removed": plan.dropped,
-    }
-    if only_check:
-        lists["differing"] = plan.differing
-    return {"out": out.as_posix(), **{key: sorted(value) for key, value in lists.items()}}
-
-
-def _print_check(plan: BuildPlan, config: Path, out: Path, pattern: str | None) -> None:
-    reasons = {
-        **dict.fromkeys(plan.missing, "missing"),
-        **{path: _difference(out / path, plan.contents[path]) for path in plan.differing},
-        **dict.fromkeys(plan.dropped, "no longer listed"),
-    }
-    for path, reason in sorted(reasons.items()):
-        click.echo(f"{out / path}: {reason}")
-    if plan.current:
-        click.echo(f"{out} is current: {len(plan.unchanged)} files")
+def _report(kernels: list[Kernel], written: list[str], plan: BuildPlan, out: Path, as_json: bool) -> None:
+    removed = [str(out / path) for path in plan.dropped]
+    if as_json:
+        report = {"out": out.as_posix(), "written": written, "unchanged": plan.unchanged, "removed": removed}
+        click.echo(json.dumps(report, indent=2, sort_keys=True))
         return
-    arguments = ["ptxtemplates", "build", "-c", str(config), "--out", str(out)]
-    if pattern is not None:
-        arguments += ["--kernel", pattern]
-    click.echo(f"to mend it: {shlex.join(arguments)}")
+    for path in written:
+        click.echo(f"wrote {path}")
+    for path in removed:
+        click.echo(f"removed {path}")
+    click.echo(
+        f"kernels: {len(kernels)}; files: {len(written)} written, {len(plan.unchanged)} unchanged, "
+        f"{len(removed)} removed"
+    )
+
+
+def _reasons(plan: BuildPlan, out: Path) -> dict[str, str]:
+    """Say of each file of the build directory that is not as it should be, what is wrong with it."""
+    return {
+        **{str(out / path): "missing" for path in plan.missing},
+        **{str(out / path): _difference(out / path, plan.contents[path]) for path in plan.differing},
+        **{str(out / path): "no longer listed" for path in plan.dropped},
+    }
 
 
 def _difference(file: Path, wanted: bytes) -> str:
-    if file.read_bytes().replace(b"\r\n", b"\n") == wanted:
+    if file.exists() and file.read_bytes().replace(b"\r\n", b"\n") == wanted:
         return "differs in line ends only (with Git: '* text eol=lf' in a .gitattributes beside it)"
     return "differs from what would be built"
+
+
+def _print_check(reasons: dict[str, str], plan: BuildPlan, out: Path) -> None:
+    for path, reason in sorted(reasons.items()):
+        click.echo(f"{path}: {reason}")
+    if not reasons:
+        click.echo(f"{out} is current: {len(plan.unchanged)} files")
+        return
+    words = [word for word in click.get_current_context().meta["ptxtemplates.words"] if word != "--check"]
+    click.echo(f"to mend it: {shlex.join(['ptxtemplates', *words])}")

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 from pathlib import Path
+from typing import Final
 
 import click
 
 from ptxtemplates.cli.parameters import KernelName, Setting, kernel_of
 from ptxtemplates.errors import ArtifactError
 from ptxtemplates.rendering import render
+
+STANDARD_STREAMS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}
+_DESCRIPTOR: Final = re.compile(r"(?:/dev/fd|/proc/self/fd)/([0-9]+)")
 
 
 @click.command("render")
@@ -34,14 +40,25 @@ def command(
 
 
 def _write(output: Path, content: bytes) -> None:
-    """Write a file whole or not at all, through links; in place what is no regular file, such as a pipe."""
+    """Write a file whole or not at all, through links; what is no regular file, in place.
+
+    A name of an open descriptor means that descriptor: opened or replaced by name, what a shell has written
+    there before would be lost.
+    """
     try:
-        target = output.resolve()
+        number = _descriptor(output)
+        if number is not None:
+            with open(number, "wb", closefd=False) as stream:
+                stream.write(content)
+            return
+        target = Path(os.path.realpath(output))
         in_place = output.exists() and not target.is_file()
         staged = output if in_place else target.with_name(f".ptxtemplates-{os.getpid()}.part")
         try:
             staged.write_bytes(content)
             if not in_place:
+                if target.exists():
+                    shutil.copymode(target, staged)
                 staged.replace(target)
         finally:
             if not in_place:
@@ -49,3 +66,14 @@ def _write(output: Path, content: bytes) -> None:
                     staged.unlink()
     except OSError as error:
         raise ArtifactError(f"cannot write {output}: {error.strerror or error}") from error
+
+
+def _descriptor(output: Path) -> int | None:
+    """Return the open file descriptor that a path, or the link that it is, names."""
+    names = [str(output), str(output.parent / output.readlink())] if output.is_symlink() else [str(output)]
+    for name in names:
+        if name in STANDARD_STREAMS:
+            return STANDARD_STREAMS[name]
+        if match := _DESCRIPTOR.fullmatch(name):
+            return int(match[1])
+    return None

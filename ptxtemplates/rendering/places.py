@@ -97,7 +97,9 @@ def without_last_newline(value: object) -> object:
 def indent(value: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     """Do what Jinja's filter of this name does, and keep the places."""
     text = do_indent(str.__str__(value), width, first, blank)
-    if not isinstance(value, Traced):
+    if not isinstance(value, Traced) or value.count("\n") != text.count(
+        "\n"
+    ):  # U+2028 ends a line for the filter
         return text
     # in each line what was added stands at its start: a mark keeps its distance to the end of its line
     ends, moved = [], []
@@ -119,14 +121,17 @@ class MarkLines(Extension):
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
         """Put `BEGINS_LINE` before data that does."""
-        line_of_previous = 0
+        line_of_previous, after_tag = 0, False  # the newline behind a tag belongs to the tag
         for token in stream:
             line = token.lineno
+            begins = line > line_of_previous or after_tag
+            if token.type == "variable_begin" and begins:
+                yield Token(line, "data", BEGINS_LINE)
             if token.type == "data":
-                if line > line_of_previous:
+                if begins:
                     token = Token(line, "data", BEGINS_LINE + str(token.value))
                 line += str(token.value).count("\n")
-            line_of_previous = line
+            line_of_previous, after_tag = line, token.type == "block_end"
             yield token
 
 

@@ -1,0 +1,125 @@
+"""What a build makes of each kernel: PTX, and machine code where it is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from ptxtemplates.errors import AssemblyError, TemplateError
+from ptxtemplates.manifest import Entry, assembly_of, entry_of, stem_of
+from ptxtemplates.rendering import render
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ptxtemplates.assembly import Assembly
+    from ptxtemplates.kernel import Kernel
+    from ptxtemplates.rendering import RenderedKernel
+
+
+class Making(NamedTuple):
+    """What to make of each kernel beside its PTX.
+
+    Attributes
+    ----------
+    architectures : tuple of str
+        Assemble for each of them.
+    fatbin : bool
+        Put PTX and cubins into one file too.
+    """
+
+    architectures: tuple[str, ...] = ()
+    fatbin: bool = False
+
+    def identity(self) -> list[object]:
+        """Return, as JSON values, what the products depend on beside the kernels."""
+        if not self.architectures:
+            return [self.fatbin]
+        from ptxtemplates.assembly import toolchain
+
+        return [list(self.architectures), self.fatbin, toolchain()]
+
+
+class Product(NamedTuple):
+    """A kernel's entry in the manifest, and its files by path relative to it."""
+
+    entry: Entry
+    files: dict[str, bytes]
+
+
+def make(
+    kernels: Sequence[Kernel], making: Making, progress: Callable[[Iterable[Kernel]], Iterable[Kernel]]
+) -> list[Product]:
+    """Render, check and assemble.
+
+    Raises
+    ------
+    TemplateError
+        If a kernel cannot be rendered, its text breaks a rule, or the assembler refuses it. The message
+        begins with template and line.
+    AssemblyError
+        If a kernel cannot be assembled for an architecture at all.
+    MissingExtraError
+        If what assembles is not installed.
+    """
+    rendered = []
+    for kernel in progress(kernels):
+        rendered.append(render(kernel))
+        rendered[-1].check()
+    if not (making.architectures or making.fatbin):
+        return [Product(entry_of(item), _texts(item)) for item in rendered]
+    architectures = making.architectures
+    jobs = [(item, architecture) for item in rendered for architecture in architectures]
+    assembled = iter(_assemble(jobs))
+    return [_product(item, [next(assembled) for _ in architectures], making) for item in rendered]
+
+
+def outputs_of(kernels: Sequence[Kernel], making: Making) -> list[str]:
+    """Return the path of every file that would be made, relative to the manifest, without making any."""
+    endings = [".ptx", *(f".{architecture}.cubin" for architecture in making.architectures)]
+    endings += [".fatbin"] if making.fatbin else []
+    return sorted(f"{kernel.name}/{kernel.variant}{ending}" for kernel in kernels for ending in endings)
+
+
+def _texts(rendered: RenderedKernel) -> dict[str, bytes]:
+    return {f"{stem_of(entry_of(rendered))}.ptx": rendered.text.encode()}
+
+
+def _assemble(jobs: list[tuple[RenderedKernel, str]]) -> list[Assembly]:
+    from ptxtemplates.assembly import assemble, assemble_all
+
+    try:
+        return assemble_all((item.text, architecture) for item, architecture in jobs)
+    except AssemblyError:
+        for item, architecture in jobs:  # one of them, and by now the others are kept
+            try:
+                assemble(item.text, architecture)
+            except AssemblyError as error:
+                raise _located(error, item, architecture) from error
+        raise
+
+
+def _located(error: AssemblyError, rendered: RenderedKernel, architecture: str) -> Exception:
+    name = rendered.kernel.variant
+    lines = [line for line, _ in error.faults if line is not None]
+    if not lines:
+        return AssemblyError(f"{name}: {error}", faults=error.faults)
+    place = f"{rendered.place(lines[0])}: {name}.ptx:{lines[0]}"
+    return TemplateError(f"{place}: does not assemble for {architecture}: {error}")
+
+
+def _product(rendered: RenderedKernel, assemblies: list[Assembly], making: Making) -> Product:
+    entry = entry_of(rendered)
+    files = _texts(rendered)
+    entry["assemblies"] = {item.architecture: assembly_of(entry, item) for item in assemblies} or None
+    for item in assemblies:
+        files[entry["assemblies"][item.architecture]["file"]] = item.cubin
+    if making.fatbin:
+        from ptxtemplates.assembly.fatbin import make_fatbin
+
+        cubins = {item.architecture: item.cubin for item in assemblies}
+        content = make_fatbin(rendered.text, rendered.kernel.target, cubins)
+        path = f"{stem_of(entry)}.fatbin"
+        entry["fatbin"] = {"file": path, "sha256": hashlib.sha256(content).hexdigest()}
+        files[path] = content
+    return Product(entry, files)
