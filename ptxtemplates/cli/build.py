@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -17,10 +17,12 @@ from ptxtemplates.manifest import MANIFEST, parse_manifest, texts_of
 from ptxtemplates.products import Making, outputs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ptxtemplates.artifacts import BuildPlan
     from ptxtemplates.kernel import Kernel
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class Beside(NamedTuple):
@@ -42,7 +44,7 @@ class Beside(NamedTuple):
         return [path for path in (self.header, self.rust, self.depfile, self.stamp) if path is not None]
 
 
-def path_option(*names: str, help: str, **attributes: Any) -> Any:
+def path_option(*names: str, help: str, **attributes: Any) -> Callable[[F], F]:
     """Return an option that takes a path."""
     return click.option(*names, type=click.Path(path_type=Path), help=help, **attributes)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ptxtemplates.kernel import Kernel
+    from ptxtemplates.ptx import Module
 
 variants = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 
@@ -571,7 +572,12 @@ def test_variants_of_one_shape_are_looked_at_once(monkeypatch: pytest.MonkeyPatc
     from ptxtemplates.rendering import checks
 
     parsed = []
-    monkeypatch.setattr(checks, "parse", lambda text: parsed.append(text) or parse(text))
+
+    def counted(text: str) -> Module:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(checks, "parse", counted)
     monkeypatch.setattr(checks, "_sound", set())
     for heads in range(1, 20):
         for theta in (1e4, 5e5, 1e6):

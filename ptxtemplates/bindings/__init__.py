@@ -1,0 +1,1 @@
+"""What build systems and other languages need of a build: dependencies, a C header, a Rust module."""
