@@ -4,7 +4,15 @@ from __future__ import annotations
 
 
 class PtxTemplatesError(Exception):
-    """Base of all errors of this package. The command line prints one ``error:`` line and exits with 2."""
+    """Base of all errors of this package. The command line prints one ``error:`` line and exits with 2.
+
+    Attributes
+    ----------
+    excerpt : str
+        Source lines to show below the message, or empty.
+    """
+
+    excerpt: str = ""
 
 
 class ParameterError(PtxTemplatesError):
@@ -64,6 +72,9 @@ class AssemblyError(PtxTemplatesError):
         Line of the PTX text, from 1, and what the assembler says of it.
     """
 
-    def __init__(self, message: str, *, faults: tuple[tuple[int | None, str], ...] = ()) -> None:
+    def __init__(
+        self, message: str, *, faults: tuple[tuple[int | None, str], ...] = (), excerpt: str = ""
+    ) -> None:
         super().__init__(message)
         self.faults = faults
+        self.excerpt = excerpt

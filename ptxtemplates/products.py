@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from ptxtemplates.errors import AssemblyError, TemplateError
+from ptxtemplates.errors import AssemblyError
 from ptxtemplates.manifest import Entry, assembly_of, entry_of, stem_of
 from ptxtemplates.rendering import render
+from ptxtemplates.sources import BUILT_IN_TEMPLATES, template_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -55,10 +56,10 @@ def make(
     Raises
     ------
     TemplateError
-        If a kernel cannot be rendered, its text breaks a rule, or the assembler refuses it. The message
-        begins with template and line.
+        If a kernel cannot be rendered, or its text breaks a rule. The message begins with template and line.
     AssemblyError
-        If a kernel cannot be assembled for an architecture at all.
+        If the assembler refuses a text, or an architecture. The message begins with template and line where
+        the assembler tells a line, and the lines around are its excerpt.
     MissingExtraError
         If what assembles is not installed.
     """
@@ -95,17 +96,18 @@ def _assemble(jobs: list[tuple[RenderedKernel, str]]) -> list[Assembly]:
             try:
                 assemble(item.text, architecture)
             except AssemblyError as error:
-                raise _located(error, item, architecture) from error
+                raise _located(error, item) from error
         raise
 
 
-def _located(error: AssemblyError, rendered: RenderedKernel, architecture: str) -> Exception:
-    name = rendered.kernel.variant
-    lines = [line for line, _ in error.faults if line is not None]
-    if not lines:
-        return AssemblyError(f"{name}: {error}", faults=error.faults)
-    place = f"{rendered.place(lines[0])}: {name}.ptx:{lines[0]}"
-    return TemplateError(f"{place}: does not assemble for {architecture}: {error}")
+def _located(error: AssemblyError, rendered: RenderedKernel) -> AssemblyError:
+    from ptxtemplates.assembly.faults import located
+
+    folders = (rendered.kernel.template_folder, BUILT_IN_TEMPLATES)
+    name = f"{rendered.kernel.variant}.ptx"
+    return located(
+        error, rendered.text, rendered.places, lambda template: template_lines(folders, template), name=name
+    )
 
 
 def _product(rendered: RenderedKernel, assemblies: list[Assembly], making: Making) -> Product:

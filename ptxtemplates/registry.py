@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound="type[Kernel]")
 
+SHOWN: Final = 12
+"""How many valid names a message lists."""
+
 _KERNELS: Final[dict[str, type[Kernel]]] = {}
 
 
@@ -80,4 +83,8 @@ def suggestion(name: str, valid: Iterable[str]) -> str:
 
     names = sorted(valid)
     near = get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"there are {', '.join(names[:SHOWN])}" + (
+        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    )

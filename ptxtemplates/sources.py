@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ptxtemplates.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def built_in_templates(package: Path) -> Path:
@@ -24,6 +28,17 @@ def built_in_templates(package: Path) -> Path:
 
 
 BUILT_IN_TEMPLATES: Final = built_in_templates(Path(__file__).resolve().parent)
+
+
+def template_lines(folders: Iterable[Path], name: str) -> list[str] | None:
+    """Return the lines of the template that `name` means in the given folders; None if it cannot be read."""
+    for folder in folders:
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                return (folder / name).read_text(encoding="utf-8", errors="replace").split("\n")
+            except OSError:
+                return None
+    return None
 
 
 @cache

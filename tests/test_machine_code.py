@@ -19,7 +19,7 @@ from ptxtemplates import cache
 from ptxtemplates.artifacts import build, check
 from ptxtemplates.assembly import assemble, assemble_all, toolchain
 from ptxtemplates.assembly.resources import count_instructions
-from ptxtemplates.errors import AssemblyError, MissingExtraError, TemplateError
+from ptxtemplates.errors import AssemblyError, MissingExtraError
 from ptxtemplates.kernels import BatchedRope, FlashDecodingReduce
 from ptxtemplates.manifest import files_of, load_manifest
 from ptxtemplates.products import Making, outputs_of
@@ -170,7 +170,7 @@ def test_cli(project: Path) -> None:
         (("--arch", "hopper"), "there is no architecture 'hopper'"),
         (("--arch", "sm_90; rm"), "there is no architecture"),
         (("--arch", "sm_99"), "knows no architecture 'sm_99'"),
-        (("--arch", "sm_70"), "batched_rope.h8.d128.theta10000: .target sm_75 does not run on sm_70"),
+        (("--arch", "sm_70"), "batched_rope.h8.d128.theta10000.ptx: .target sm_75 does not run on sm_70"),
         (("--kernel", "*", "--header", "k.h"), "--header, --rust and --depfile are for the whole list"),
     ],
 )
@@ -182,7 +182,8 @@ def test_bad_architecture(project: Path, words: tuple[str, ...], part: str) -> N
 def test_target_newer_than_the_architecture(tmp_path: Path) -> None:
     kernel = BatchedRope(num_heads=1, head_dim=2, theta=1e4, target="sm_100")
     with pytest.raises(
-        AssemblyError, match=r"^batched_rope.h1.d2.theta10000.sm_100: .target sm_100 does not run on sm_80$"
+        AssemblyError,
+        match=r"^batched_rope.h1.d2.theta10000.sm_100.ptx: .target sm_100 does not run on sm_80$",
     ):
         build([kernel], tmp_path, making=TWO)
     assert list(tmp_path.iterdir()) == []
@@ -204,10 +205,16 @@ def test_runs_on(target: str, architecture: str, runs: bool) -> None:
 def test_what_only_the_assembler_refuses_is_named_with_template_and_line(tmp_path: Path) -> None:
     text = with_line(ADD, "    add.rn.f33    %value, %value, %value;\n")
     kernel = toy(tmp_path, text)
-    with pytest.raises(TemplateError) as caught:
+    with pytest.raises(AssemblyError) as caught:
         build([kernel], tmp_path / "out", making=TWO)
-    assert str(caught.value).startswith(f"toy.ptx.jinja:{line_of('f33', text)}: toy.w64.ptx:")
-    assert "does not assemble for sm_80" in str(caught.value)
+    line = line_of("f33", text)
+    assert str(caught.value).startswith(f"toy.ptx.jinja:{line}: toy.w64.ptx:")
+    excerpt = caught.value.excerpt.split("\n")
+    assert excerpt[0] == "  toy.ptx.jinja"
+    assert [row for row in excerpt if row.startswith("  >")] == [
+        f"  > {line} |     add.rn.f33    %value, %value, %value;"
+    ]
+    assert len(excerpt) == 6
     assert not (tmp_path / "out").exists()
 
 

@@ -1,4 +1,4 @@
-"""Machine code, and the assembler's complaints, beside the source lines that they come from."""
+"""Machine code beside the source lines that it comes from."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from ptxtemplates.errors import AssemblyError
 from ptxtemplates.ptx.parser import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    SourceOf = Callable[[str], Sequence[str] | None]
-    """Gives the lines of a file that ``.file`` or a place names; None if it cannot be read."""
+    from ptxtemplates.assembly.faults import SourceOf
 
 KIND: Final = "sass"
 TOOL: Final = "nvdisasm"
@@ -25,12 +24,6 @@ OPTIONS: Final = ("--print-code", "--print-line-info")
 
 OWN: Final = "(ptx)"
 """The file that the ``.loc`` lines of `with_own_lines` name: the PTX text itself."""
-
-SHOWN: Final = 3
-"""How many faults an error names, as for the faults that rendering finds."""
-
-AROUND: Final = 2
-"""Lines shown before and after the line at fault."""
 
 _SECTION: Final = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
 _PLACE: Final = re.compile(r'\s*//## File "(.*)", line (\d+)')
@@ -196,67 +189,6 @@ def with_own_lines(text: str) -> str:
             yield line
 
     return "\n".join([*lines(), f'.file {index} "{OWN}"', ""])
-
-
-def explain(
-    error: AssemblyError,
-    text: str,
-    places: Sequence[tuple[str, int]] | None,
-    source_of: SourceOf,
-    *,
-    name: str,
-) -> str:
-    """Say what the assembler refuses, and show the source lines around it.
-
-    Parameters
-    ----------
-    error : AssemblyError
-        What `assemble` raised.
-    text : str
-        The PTX that was assembled.
-    places : sequence of (str, int), optional
-        Template and line of each line of the text; None for a text that was not rendered.
-    source_of : callable
-        Gives the lines of a template.
-    name : str
-        What the text is called, such as ``variant.ptx``.
-
-    Returns
-    -------
-    str
-        First ``template:line: name:line: message``, then lines with an excerpt, indented; no final newline.
-        Of an error that has no line, the first alone.
-    """
-    if not error.faults:
-        return f"{name}: {error}"
-    messages: list[str] = []
-    excerpts: dict[tuple[str, int], list[str]] = {}
-    own: Sequence[str] = text.split("\n")
-    for line, message in error.faults[:SHOWN]:
-        if line is None or line > len(own):
-            messages.append(f"{name}: {message}")
-            continue
-        if places is None:
-            place, source, where = (name, line), own, f"{name}:{line}"
-        else:
-            place = places[line - 1]
-            source, where = source_of(place[0]) or [], f"{place[0]}:{place[1]}: {name}:{line}"
-        messages.append(f"{where}: {message}")
-        excerpts.setdefault(place, _excerpt(source, place[1]))
-    others = f"; and {len(error.faults) - SHOWN} more" if len(error.faults) > SHOWN else ""
-    parts = ["; ".join(messages) + others]
-    for (file, _), excerpt in excerpts.items():
-        parts += [f"  {file}", *excerpt] if excerpt else []
-    return "\n".join(parts)
-
-
-def _excerpt(source: Sequence[str], marked: int) -> list[str]:
-    first, last = max(marked - AROUND, 1), min(marked + AROUND, len(source))
-    width = len(str(last))
-    return [
-        f"  {'>' if number == marked else ' '} {number:>{width}} | {source[number - 1]}".rstrip()
-        for number in range(first, last + 1)
-    ]
 
 
 def _run(tool: Path, cubin: bytes) -> bytes:

@@ -70,6 +70,8 @@ def run() -> None:
     except (PtxTemplatesError, click.ClickException) as error:
         text = error.format_message() if isinstance(error, click.ClickException) else str(error)
         click.echo(f"error: {' '.join(text.split())}", err=True)
+        if isinstance(error, PtxTemplatesError) and error.excerpt:
+            click.echo(error.excerpt, err=True)
         code = 2
     except click.Abort:
         raise KeyboardInterrupt from None

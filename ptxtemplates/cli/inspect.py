@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from ptxtemplates.assembly import assemble_all, toolchain
+from ptxtemplates.assembly.faults import located
 from ptxtemplates.assembly.occupancy import occupancy
 from ptxtemplates.assembly.sass import (
     TOOL,
     by_line,
     disassemble,
-    explain,
     listing,
     source_text,
     with_own_lines,
@@ -29,7 +29,7 @@ from ptxtemplates.errors import AssemblyError, PtxSyntaxError
 from ptxtemplates.ptx.parser import parse
 from ptxtemplates.ptx.targets import runs_on
 from ptxtemplates.rendering import render
-from ptxtemplates.sources import BUILT_IN_TEMPLATES
+from ptxtemplates.sources import BUILT_IN_TEMPLATES, template_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -81,14 +81,7 @@ class Subject(NamedTuple):
         """Return the lines of a source file."""
         if name == self.file:
             return self.text.split("\n")
-        for folder in self.folders:
-            path = folder / name
-            if path.is_file():
-                try:
-                    return path.read_text(encoding="utf-8", errors="replace").split("\n")
-                except OSError:
-                    return None
-        return None
+        return template_lines(self.folders, name)
 
 
 class Row(NamedTuple):
@@ -156,9 +149,9 @@ def command(
         try:
             rows += _inspect(subject, tuple(dict.fromkeys(architectures)))
         except AssemblyError as error:
-            message = explain(error, subject.text, subject.places, subject.source_of, name=subject.file)
-            click.echo(f"error: {message}", err=True)
-            return 2
+            raise located(
+                error, subject.text, subject.places, subject.source_of, name=subject.file
+            ) from error
     if as_json:
         click.echo(json.dumps([_described(row, sass) for row in rows], indent=2, sort_keys=True))
     elif sass:

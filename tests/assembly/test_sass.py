@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ptxtemplates.assembly import assemble
+from ptxtemplates.assembly.faults import explain
 from ptxtemplates.assembly.resources import count_instructions
 from ptxtemplates.assembly.sass import (
     OWN,
     by_line,
     disassemble,
-    explain,
     listing,
     with_own_lines,
 )
