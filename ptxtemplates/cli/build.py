@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -12,12 +11,13 @@ import click
 
 from ptxtemplates.artifacts import build, check
 from ptxtemplates.beside import stale_files, write_files
+from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.config import load, select
 from ptxtemplates.manifest import MANIFEST, parse_manifest, texts_of
 from ptxtemplates.products import Making, outputs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
     from ptxtemplates.artifacts import BuildPlan
     from ptxtemplates.kernel import Kernel
@@ -104,7 +104,7 @@ def command(
             click.echo(path)
         return 0
     run = check if only_check else build
-    plan = run(kernels, out, pattern=pattern, making=making, progress=_progress)
+    plan = run(kernels, out, pattern=pattern, making=making, progress=with_progress("rendering"))
     files = _files_beside(beside, plan, out)
     reasons = _reasons(plan, out)
     if only_check:
@@ -145,14 +145,6 @@ def _files_beside(beside: Beside, plan: BuildPlan, out: Path) -> dict[Path, str]
 
         files[beside.rust] = rust_module(entries, texts)
     return files
-
-
-def _progress(kernels: Iterable[Kernel]) -> Iterator[Kernel]:
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield from kernels
-        return
-    with click.progressbar(kernels, label="rendering", file=sys.stderr) as bar:
-        yield from bar
 
 
 def _report(kernels: list[Kernel], written: list[str], plan: BuildPlan, out: Path, as_json: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from pathlib import Path
@@ -24,6 +23,7 @@ from ptxtemplates.assembly.sass import (
     with_own_lines,
 )
 from ptxtemplates.assembly.tools import find_tool
+from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.config import load, select
 from ptxtemplates.errors import AssemblyError, PtxSyntaxError
 from ptxtemplates.ptx.parser import parse
@@ -145,7 +145,7 @@ def command(
     if sass:
         find_tool(TOOL)
     rows: list[Row] = []
-    for subject in _progress(_subjects(subjects, config, sass)):
+    for subject in with_progress("assembling")(_subjects(subjects, config, sass)):
         try:
             rows += _inspect(subject, tuple(dict.fromkeys(architectures)))
         except AssemblyError as error:
@@ -161,14 +161,6 @@ def command(
         for line in _table(rows):
             click.echo(line)
     return 0
-
-
-def _progress(subjects: list[Subject]) -> Iterator[Subject]:
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield from subjects
-        return
-    with click.progressbar(subjects, label="assembling", file=sys.stderr) as bar:
-        yield from bar
 
 
 def _subjects(words: tuple[str, ...], config: Path, sass: bool) -> list[Subject]:
