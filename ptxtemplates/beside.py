@@ -28,13 +28,16 @@ def write_files(files: Mapping[Path, str], *, touch: bool = False) -> list[str]:
         If a file cannot be written.
     """
     staged: dict[Path, Path] = {}
+    written = []
     try:
-        for path, text in files.items():
+        for given, text in files.items():
+            path = given.resolve()  # through a link, not in its place
             if _holds(path, text):
                 if touch:
                     os.utime(path)
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
+            written.append(str(given))
             staged[path] = path.with_name(f".ptxtemplates-{os.getpid()}-{len(staged)}.part")
             staged[path].write_bytes(text.encode())
         for path, part in staged.items():
@@ -43,7 +46,7 @@ def write_files(files: Mapping[Path, str], *, touch: bool = False) -> list[str]:
         for part in staged.values():
             part.unlink(missing_ok=True)
         raise ArtifactError(f"cannot write {path}: {error.strerror or error}") from error
-    return [str(path) for path in staged]
+    return written
 
 
 def stale_files(files: Mapping[Path, str]) -> dict[str, str]:

@@ -78,3 +78,7 @@ class AssemblyError(PtxTemplatesError):
         super().__init__(message)
         self.faults = faults
         self.excerpt = excerpt
+
+
+class EmulationError(PtxTemplatesError):
+    """A kernel that cannot be executed on the CPU, or does not end."""

@@ -34,11 +34,16 @@ class Making(NamedTuple):
 
     def identity(self) -> list[object]:
         """Return, as JSON values, what the products depend on beside the kernels."""
-        if not self.architectures:
-            return [self.fatbin]
-        from ptxtemplates.assembly import toolchain
+        parts: list[object] = [list(self.architectures)]
+        if self.architectures:
+            from ptxtemplates.assembly import toolchain
 
-        return [list(self.architectures), self.fatbin, toolchain()]
+            parts.append(toolchain())
+        if self.fatbin:
+            from ptxtemplates.assembly.fatbin import identity
+
+            parts.append(identity())
+        return parts
 
 
 class Product(NamedTuple):

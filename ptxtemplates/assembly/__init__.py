@@ -1,7 +1,7 @@
 """PTX text to machine code, on any machine: no GPU, driver or CUDA toolkit is needed.
 
-The assembler is the one of NVIDIA's nvJitLink library (``pip install 'ptxtemplates[cuda]'``). Takes the text
-of any producer.
+The assembler is NVIDIA's ptxas, from its Python package (``pip install 'ptxtemplates[cuda]'``) or a toolkit
+on the path. Takes the text of any producer.
 """
 
 from __future__ import annotations

@@ -1,32 +1,38 @@
-"""nvJitLink: texts in, cubins out, several at a time, each assembled once."""
+"""ptxas: texts in, cubins out, several at a time, each assembled once.
+
+The program, and not the nvJitLink library: that assembles as if for linking, and below sm_90 turns every
+shuffle into a call, which takes up to half as many registers more and twice the code.
+"""
 
 from __future__ import annotations
 
-import importlib
-import json
 import os
 import re
+import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ptxtemplates import cache as kept
 from ptxtemplates.assembly.resources import Resources, read_resources
-from ptxtemplates.errors import AssemblyError, MissingExtraError
+from ptxtemplates.assembly.tools import find_tool
+from ptxtemplates.errors import AssemblyError
 from ptxtemplates.ptx.targets import TARGETS, runs_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 KIND: Final = "cubin"
+TOOL: Final = "ptxas"
 ARCHITECTURE: Final = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
-"""Names that the library may be asked about: it ends the process over some others."""
 
+_COMMENT: Final = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _TARGET: Final = re.compile(r"^[ \t]*\.target[ \t]+(\w+)", re.MULTILINE)
-_FAULT: Final = re.compile(
-    r"^ptxas (?:application ptx input, line (\d+); )?(?:error|fatal)\s*: (.*)$", re.MULTILINE
-)
+_VERSION: Final = re.compile(r"V(\d+\.\d+\.\d+)")
+_FAULT: Final = re.compile(r"^ptxas (?:\S+, line (\d+); )?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
+_UNKNOWN: Final = "is not defined for option 'gpu-name'"
 _CONSEQUENCE: Final = "Ptx assembly aborted due to errors"
 
 
@@ -52,18 +58,6 @@ class Assembly(NamedTuple):
 
 
 @cache
-def _library() -> Any:
-    try:
-        library = importlib.import_module("cuda.bindings.nvjitlink")
-        library.version()
-    except (ImportError, RuntimeError) as error:  # RuntimeError: the bindings are there, the library is not
-        raise MissingExtraError(
-            "assembling needs nvJitLink, which is not installed: pip install 'ptxtemplates[cuda]'"
-        ) from error
-    return library
-
-
-@cache
 def toolchain() -> str:
     """Return the name and version of the assembler.
 
@@ -72,13 +66,9 @@ def toolchain() -> str:
     MissingExtraError
         If it is not installed.
     """
-    _library()
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-
-    path = load_nvidia_dynamic_lib("nvJitLink").abs_path or ""
-    major, minor = _library().version()
-    # the library tells no patch level: its size stands for it
-    return f"nvJitLink {major}.{minor}" + (f" ({Path(path).stat().st_size} bytes)" if path else "")
+    result = subprocess.run([str(find_tool(TOOL)), "--version"], capture_output=True, text=True, check=False)
+    version = _VERSION.search(result.stdout)
+    return f"{TOOL} {version[1] if version else 'of an unknown version'}"
 
 
 def assemble(text: str, architecture: str, *, lineinfo: bool = False) -> Assembly:
@@ -89,7 +79,7 @@ def assemble(text: str, architecture: str, *, lineinfo: bool = False) -> Assembl
     text : str
         PTX.
     architecture : str
-        Such as ``sm_90``: any that the library knows and the text's ``.target`` runs on.
+        Such as ``sm_90``: any that the assembler knows and the text's ``.target`` runs on.
     lineinfo : bool
         Keep what the text's ``.loc`` lines say, for disassemblers and profilers.
 
@@ -101,71 +91,59 @@ def assemble(text: str, architecture: str, *, lineinfo: bool = False) -> Assembl
         If the assembler is not installed.
     """
     _check_architecture(text, architecture)
-    options = [f"-arch={architecture}", "-verbose", *(["-lineinfo"] if lineinfo else [])]
+    options = [f"-arch={architecture}", "-v", *(["-lineinfo"] if lineinfo else [])]
     key = kept.key_of(toolchain(), *options, text)
     found = kept.load(KIND, key)
     if found is None:
         cubin, log = _run(text, architecture, options)
-        resources = read_resources(log, cubin)
-        header = json.dumps({name: list(values) for name, values in resources.items()}).encode()
-        kept.store(KIND, key, header + b"\n" + cubin)
-        return Assembly(architecture, cubin, resources, toolchain())
-    header, _, cubin = found.partition(b"\n")
-    resources = {name: Resources(*values) for name, values in json.loads(header).items()}
-    return Assembly(architecture, cubin, resources, toolchain())
+        kept.store(KIND, key, log.encode() + b"\0" + cubin)
+    else:
+        head, _, cubin = found.partition(b"\0")
+        log = head.decode()
+    return Assembly(architecture, cubin, read_resources(log, cubin), toolchain())
 
 
 def assemble_all(jobs: Iterable[tuple[str, str]], *, lineinfo: bool = False) -> list[Assembly]:
     """Assemble (text, architecture) pairs, as many at a time as there are processors; in order."""
     pending: Sequence[tuple[str, str]] = list(jobs)
     if pending:
-        toolchain()  # loaded once, before threads ask for it
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        toolchain()  # asked once, before threads ask for it
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
         return list(pool.map(lambda job: assemble(*job, lineinfo=lineinfo), pending))
+    finally:
+        pool.shutdown(cancel_futures=True)  # after the first error, or an interrupt, nothing new begins
 
 
 def _check_architecture(text: str, architecture: str) -> None:
     if not ARCHITECTURE.fullmatch(architecture):
         known = ", ".join(TARGETS)
         raise AssemblyError(f"there is no architecture {architecture!r}; known are {known}")
-    target = _TARGET.search(text)
+    target = _TARGET.search(_COMMENT.sub("", text.partition("{")[0]))
     if target is not None and not runs_on(target[1], architecture):
         raise AssemblyError(f".target {target[1]} does not run on {architecture}")
 
 
 def _run(text: str, architecture: str, options: list[str]) -> tuple[bytes, str]:
-    library = _library()
-    try:
-        handle = library.create(len(options), options)
-    except library.nvJitLinkError as error:
-        raise AssemblyError(f"{toolchain()} knows no architecture {architecture!r}") from error
-    try:
-        data = text.encode()
-        library.add_data(handle, library.InputType.PTX, data, len(data), "ptx")
-        library.complete(handle)
-        log = _log(library.get_info_log_size, library.get_info_log, handle)
-        cubin = bytearray(library.get_linked_cubin_size(handle))
-        library.get_linked_cubin(handle, cubin)
-    except library.nvJitLinkError as error:
-        raise _refusal(_log(library.get_error_log_size, library.get_error_log, handle), error) from error
-    finally:
-        library.destroy(handle)
-    return bytes(cubin), log
+    with tempfile.TemporaryDirectory(prefix="ptxtemplates-") as folder:
+        Path(folder, "text.ptx").write_bytes(text.encode())
+        command = [str(find_tool(TOOL)), *options, "-o", "out.cubin", "text.ptx"]
+        result = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+        log = (result.stdout + result.stderr).decode(errors="replace")
+        if result.returncode:
+            raise _refusal(log, architecture)
+        return Path(folder, "out.cubin").read_bytes(), log
 
 
-def _log(size: Any, read: Any, handle: int) -> str:
-    buffer = bytearray(size(handle))
-    read(handle, buffer)
-    return buffer.decode(errors="replace").rstrip("\0")
-
-
-def _refusal(log: str, error: Exception) -> AssemblyError:
+def _refusal(log: str, architecture: str) -> AssemblyError:
+    if _UNKNOWN in log:
+        return AssemblyError(f"{toolchain()} knows no architecture {architecture!r}")
     faults = tuple(
         (int(line) if line else None, message)
         for line, message in _FAULT.findall(log)
         if message != _CONSEQUENCE
     )
     if not faults:
-        return AssemblyError(f"the assembler refuses the text: {log.strip() or error}")
+        return AssemblyError(f"the assembler refuses the text: {log.strip()}")
     shown = [f"line {line}: {message}" if line else message for line, message in faults]
     return AssemblyError("; ".join(shown), faults=faults)

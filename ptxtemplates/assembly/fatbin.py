@@ -37,15 +37,26 @@ def make_fatbin(text: str, target: str, cubins: Mapping[str, bytes]) -> bytes:
     AssemblyError
         If it fails.
     """
-    tool = find_tool(TOOL)
-    state = tool.stat()
     parts = [part for name in sorted(cubins) for part in (name, cubins[name])]
-    key = kept.key_of(f"{tool} {state.st_size} {state.st_mtime_ns}", target, text, *parts)
+    key = kept.key_of(identity(), target, text, *parts)
     found = kept.load(KIND, key)
     if found is None:
-        found = _run(tool, text, target, cubins)
+        found = _run(find_tool(TOOL), text, target, cubins)
         kept.store(KIND, key, found)
     return found
+
+
+def identity() -> str:
+    """Identify the program, by path, size and time.
+
+    Raises
+    ------
+    MissingExtraError
+        If there is none.
+    """
+    tool = find_tool(TOOL)
+    state = tool.stat()
+    return f"{tool} {state.st_size} {state.st_mtime_ns}"
 
 
 def _run(tool: Path, text: str, target: str, cubins: Mapping[str, bytes]) -> bytes:

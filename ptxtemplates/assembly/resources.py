@@ -14,10 +14,18 @@ SLOT: Final = 16
 NOP: Final = 0x918
 """The low 12 bits of the instruction that pads the end of a function."""
 
-_NAME: Final = re.compile(r"^ptxas info\s*: Function properties for '?([^'\s]+)'?$")
-_STACK: Final = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED: Final = re.compile(r"^ptxas info\s*: Used (\d+) registers(?:, used (\d+) barriers)?(.*)$")
-_SHARED: Final = re.compile(r"(\d+) bytes smem")
+_COMPILING: Final = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)'", re.MULTILINE)
+_FRAMES: Final = re.compile(
+    r"^ptxas info\s*: Function properties for (\S+)\n"
+    r"\s*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads",
+    re.MULTILINE,
+)
+_USED: Final = re.compile(r"^ptxas info\s*: Used (\d+) registers(.*)$", re.MULTILINE)
+_AMOUNTS: Final = {
+    "barriers": re.compile(r"used (\d+) barriers"),
+    "cumulative": re.compile(r"(\d+) bytes cumulative stack size"),
+    "shared": re.compile(r"(\d+) bytes smem"),
+}
 
 
 class Resources(NamedTuple):
@@ -34,7 +42,7 @@ class Resources(NamedTuple):
     barriers : int
         A block.
     instructions : int
-        Machine instructions, without the padding behind them and without functions that it calls.
+        Machine instructions, with those of functions that it calls and without the padding behind them.
     """
 
     registers: int
@@ -49,28 +57,33 @@ class Resources(NamedTuple):
 def read_resources(log: str, cubin: bytes) -> dict[str, Resources]:
     """Read the assembler's ``ptxas info`` lines and count instructions.
 
-    The linker prints a summary of its own behind them, which counts barriers and shared memory differently:
-    it is left out.
+    The figures of an entry include what the functions need that it may call: registers, shared memory,
+    barriers and stack by the assembler's own account, spills as a sum over the functions of the text.
     """
     counts = count_instructions(cubin)
-    found: dict[str, Resources] = {}
-    name, stack = "", (0, 0, 0)
-    for line in log.split("\n"):
-        if properties := _NAME.match(line):
-            name = properties[1]
-        elif line.startswith("ptxas") and (frame := _STACK.search(line)):
-            stack = (int(frame[1]), int(frame[2]), int(frame[3]))
-        elif used := _USED.match(line):
-            shared = _SHARED.search(used[3])
-            found[name] = Resources(
-                registers=int(used[1]),
-                spill_stores=stack[1],
-                spill_loads=stack[2],
-                stack=stack[0],
-                shared_memory=int(shared[1]) if shared else 0,
-                barriers=int(used[2] or 0),
-                instructions=counts[name],
-            )
+    starts = [*_COMPILING.finditer(log)]
+    entries = {start[1] for start in starts}
+    frames = {
+        name: (int(stack), int(stores), int(loads)) for name, stack, stores, loads in _FRAMES.findall(log)
+    }
+    called = [frame for name, frame in frames.items() if name not in entries]
+    found = {}
+    for start, following in zip(starts, [*starts[1:], None], strict=True):
+        used = _USED.search(log, start.end(), following.start() if following else len(log))
+        if used is None:
+            raise AssemblyError(f"the assembler does not say what {start[1]} needs: {log.strip()}")
+        amounts = {name: pattern.search(used[2]) for name, pattern in _AMOUNTS.items()}
+        numbers = {name: int(amount[1]) if amount else 0 for name, amount in amounts.items()}
+        stack, stores, loads = frames.get(start[1], [0, 0, 0])
+        found[start[1]] = Resources(
+            registers=int(used[1]),
+            spill_stores=stores + sum(frame[1] for frame in called),
+            spill_loads=loads + sum(frame[2] for frame in called),
+            stack=max(stack, numbers["cumulative"]),
+            shared_memory=numbers["shared"],
+            barriers=numbers["barriers"],
+            instructions=counts[start[1]],
+        )
     return found
 
 

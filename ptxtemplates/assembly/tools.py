@@ -5,24 +5,20 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from pathlib import Path
-from typing import Final
 
 from ptxtemplates.errors import MissingExtraError
-
-PACKAGES: Final = {"nvdisasm": "'ptxtemplates[cuda]'", "fatbinary": "nvidia-cuda-nvcc"}
-"""What to install for each program."""
 
 
 def find_tool(name: str) -> Path:
     """Return the path of a program: of an installed NVIDIA package, or else on ``PATH``.
 
-    The packages come first: the nvJitLink that assembles is of the same release, and an older program
-    cannot read what a newer one has written.
+    The packages come first: they are of one release, and an older program cannot read what a newer one has
+    written.
 
     Parameters
     ----------
     name : str
-        ``nvdisasm`` or ``fatbinary``.
+        Such as ``ptxas``; the extra ``cuda`` has all that this package runs.
 
     Raises
     ------
@@ -33,7 +29,8 @@ def find_tool(name: str) -> Path:
         if found := shutil.which(name, path=folder):
             return Path(found)
     raise MissingExtraError(
-        f"this needs NVIDIA's {name}, which is neither installed nor on PATH: pip install {PACKAGES[name]}"
+        f"this needs NVIDIA's {name}, which is neither installed nor on PATH: "
+        "pip install 'ptxtemplates[cuda]'"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -15,6 +16,8 @@ from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.config import load, select
 from ptxtemplates.manifest import MANIFEST, parse_manifest, texts_of
 from ptxtemplates.products import Making, outputs_of
+from ptxtemplates.sources import BUILT_IN_TEMPLATES
+from ptxtemplates.stamp import PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +39,16 @@ class Beside(NamedTuple):
     @property
     def stamp(self) -> Path | None:
         """The target of the depfile: a file that is as new as the last build."""
-        return None if self.depfile is None else self.depfile.with_suffix(".stamp")
+        if self.depfile is None or not self.depfile.name:
+            return None
+        return self.depfile.with_suffix(".stamp")
+
+    @staticmethod
+    def dependencies(config: Path, kernels: list[Kernel], entries: list[dict[str, Any]]) -> list[Path]:
+        """Every file that a build reads."""
+        from ptxtemplates.bindings.depfile import dependencies_of
+
+        return dependencies_of(config, kernels, entries)
 
     @property
     def outputs(self) -> list[Path]:
@@ -98,6 +110,7 @@ def command(
     if pattern is not None:
         kernels = select(kernels, pattern)
     making = Making(tuple(dict.fromkeys(architectures)), fatbin)
+    _refuse_collisions(beside, config, kernels, out, making)
     if print_outputs:
         paths = [out / path for path in [*outputs_of(kernels, making), MANIFEST]]
         for path in [*paths, *beside.outputs]:
@@ -115,16 +128,54 @@ def command(
         else:
             _print_check(reasons, plan, out)
         return 1 if reasons else 0
-    written = [str(out / path) for path in plan.written] + write_files(files)
     if beside.depfile is not None and beside.stamp is not None:
-        from ptxtemplates.bindings.depfile import dependencies_of
         from ptxtemplates.bindings.depfile import depfile as text_of
 
-        found = dependencies_of(config, kernels, _entries(plan, out))
-        write_files({beside.depfile: text_of(beside.stamp, found)})
+        files[beside.depfile] = text_of(
+            beside.stamp, beside.dependencies(config, kernels, _entries(plan, out))
+        )
+    written = [str(out / path) for path in plan.written] + write_files(files)
+    if beside.stamp is not None:
         write_files({beside.stamp: ""}, touch=True)
     _report(kernels, written, plan, out, as_json)
     return 0
+
+
+def _refuse_collisions(
+    beside: Beside, config: Path, kernels: list[Kernel], out: Path, making: Making
+) -> None:
+    """Refuse outputs that would overwrite what a build reads, writes elsewhere, or did not write."""
+    outputs = [path.resolve() for path in beside.outputs]
+    folders = {
+        folder.resolve() for kernel in kernels for folder in (kernel.template_folder, BUILT_IN_TEMPLATES)
+    }
+    taken = {config.resolve(): "the list of variants", (out / MANIFEST).resolve(): "the manifest"}
+    taken |= {(out / path).resolve(): "a file of the build" for path in outputs_of(kernels, making)}
+    for kernel in kernels:
+        module = sys.modules.get(type(kernel).__module__)
+        if module is not None and module.__file__ is not None:
+            taken[Path(module.__file__).resolve()] = "the code of a kernel"
+    for index, path in enumerate(outputs):
+        shown = beside.outputs[index]
+        if path in outputs[:index]:
+            raise click.UsageError(f"{shown} is to be written twice: give each output a name of its own")
+        if path in taken:
+            raise click.UsageError(f"{shown} is {taken[path]}: give another file to write")
+        if (out / PRIVATE).resolve() in path.parents or folders & {*path.parents}:
+            raise click.UsageError(
+                f"{shown} lies among the templates, or a build's own files: give another file"
+            )
+        if path.is_dir() or not shown.name:
+            raise click.UsageError(f"{shown} is a directory: give a file to write")
+    stamp = beside.stamp
+    if stamp is not None and stamp.exists() and stamp.stat().st_size:
+        raise click.UsageError(
+            f"{stamp}, the depfile's stamp, exists and is no stamp: name the depfile otherwise"
+        )
+    if beside.depfile is not None and stamp is not None:
+        from ptxtemplates.bindings.depfile import depfile as text_of
+
+        text_of(stamp, [])  # a name that Make or Ninja would misread is refused before anything is built
 
 
 def _entries(plan: BuildPlan, out: Path) -> list[dict[str, Any]]:

@@ -7,15 +7,21 @@ from functools import cache
 
 from ptxtemplates.errors import PtxSyntaxError
 
-_SKIP = r"(?:[ \t\r\n\f]++|//[^\n]*+|/\*[\s\S]*?\*/)*+"
+# Atomic groups keep every match linear in time. Possessive quantifiers of groups would say the same, and fail
+# on Python before 3.11.5, where a repetition that fails half-way is not undone.
+_SKIP = r"(?>(?:[ \t\r\n\f]++|//[^\n]*+|/\*[\s\S]*?\*/)*)"
 _PIECE = r"""[^;{}/"]++|//[^\n]*+|/\*[\s\S]*?\*/|/(?!\*)|"[^"\n]*+\""""
 # Initialisers of nested arrays put braces within braces.
-_LIST = rf"\{{(?:{_PIECE}|\{{(?:{_PIECE}|\{{(?:{_PIECE}|\{{(?:{_PIECE})*+\}})*+\}})*+\}})*+\}}"
-_STATEMENT = rf"((?:{_PIECE}|{_LIST})++;)"
-_GAP = r"\s*+(?:(?://[^\n]*+|/\*[\s\S]*?\*/)\s*+)*+"
+_INNERMOST = rf"\{{(?>(?:{_PIECE})*)\}}"
+_INNER = rf"\{{(?>(?:{_PIECE}|{_INNERMOST})*)\}}"
+_OUTER = rf"\{{(?>(?:{_PIECE}|{_INNER})*)\}}"
+_LIST = rf"\{{(?>(?:{_PIECE}|{_OUTER})*)\}}"
+_STATEMENT = rf"((?>(?:{_PIECE}|{_LIST})+);)"
+_GAP = r"\s*+(?>(?:(?://[^\n]*+|/\*[\s\S]*?\*/)\s*+)*)"
 _LOC = (
     r"(\.loc\b\s*+(\d{1,9})\s++(\d{1,9})\s++\d++"
-    r"(?:\s*+,\s*+function_name\s++[.\w$%]++(?:\s*+\+\s*+\w++)?+\s*+,\s*+inlined_at\s++\d++\s++\d++\s++\d++)?+)"
+    r"(?:\s*+,\s*+function_name\s++[.\w$%]++(?>(?:\s*+\+\s*+\w++)?)"
+    r"\s*+,\s*+inlined_at\s++\d++\s++\d++\s++\d++)?)"
 )
 _SECTION = rf"(\.section\b[^{{;\n]*+{_GAP}\{{[^{{}}]*+\}}|@@DWARF\b[^\n]*+|@@dwarf\b[^\n]*+)"
 
@@ -47,11 +53,11 @@ def module_pattern() -> re.Pattern[str]:
     """Match white space and comments, then one item of a module."""
     return re.compile(
         rf"{_SKIP}(?:"
-        rf"((?:\.(?:extern|visible|weak|common)\b{_GAP})*+\.(?:entry|func)\b(?:{_PIECE})*+)([{{;])"
+        rf"((?:\.(?:extern|visible|weak|common)\b{_GAP})*\.(?:entry|func)\b(?>(?:{_PIECE})*))([{{;])"
         rf"|\.version\b{_GAP}(\d++\.\d++)"
-        rf"|\.target\b{_GAP}(\w++(?:\s*+,\s*+\w++)*+)"
+        rf"|\.target\b{_GAP}(\w++(?>(?:\s*+,\s*+\w++)*))"
         rf"|\.address_size\b{_GAP}(32|64)\b"
-        rf'|(\.file\b\s*+(\d{{1,9}})\s*+"([^"\n]*+)"(?:\s*+,\s*+\d++\s*+,\s*+\d++)?+)'
+        rf'|(\.file\b\s*+(\d{{1,9}})\s*+"([^"\n]*+)"(?:\s*+,\s*+\d++\s*+,\s*+\d++)?)'
         rf"|{_LOC}|{_SECTION}|{_STATEMENT}|(\S))",
         re.ASCII,
     )

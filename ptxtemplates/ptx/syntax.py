@@ -54,7 +54,7 @@ _LABELLED = frozenset({"bra", "brx", "call"})
 @cache
 def _head_pattern() -> re.Pattern[str]:
     return re.compile(
-        r"(?:@\s*+(!?)\s*+([A-Za-z_$%][\w$]*+))?+\s*+([A-Za-z]\w*+)((?:\s*+\.[\w:]++)*+)(?![\w$%.])",
+        r"(?>(?:@\s*+(!?)\s*+([A-Za-z_$%][\w$]*+))?)\s*+([A-Za-z]\w*+)((?>(?:\s*+\.[\w:]++)*))(?![\w$%.])",
         re.ASCII,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 TARGETS: dict[str, str] = {
     "sm_75": "6.3",
     "sm_80": "7.0",
@@ -77,6 +79,8 @@ def runs_on(target: str, architecture: str) -> bool:
         Such as ``sm_90a``, of any number; ``compute_90`` means ``sm_90``.
     """
     code, machine = (name.replace("compute_", "sm_") for name in (target, architecture))
+    if not all(re.fullmatch("sm_[0-9]+[af]?", name) for name in (code, machine)):
+        return True  # no architecture: whoever assembles the text says what is wrong
     if code.endswith("a"):
         return code == machine
     if code.endswith("f") and _number(code) // 10 != _number(machine) // 10:

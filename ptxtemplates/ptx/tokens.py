@@ -24,7 +24,7 @@ Value: TypeAlias = "tuple[int | float, bool]"
 @cache
 def _token_pattern() -> re.Pattern[str]:
     return re.compile(
-        r"""\s*+(?://[^\n]*+\s*+|/\*[\s\S]*?\*/\s*+)*+
+        r"""\s*+(?>(?://[^\n]*+\s*+|/\*[\s\S]*?\*/\s*+)*)
         (0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]++U?\b|0[bB][01]++U?\b
         |(?:\d++\.\d*+|\.\d++)(?:[eE][+-]?\d++)?|\d++[eE][+-]?\d++\b|\d++U?\b
         |[A-Za-z_$%][\w$]*+

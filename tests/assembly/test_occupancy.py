@@ -132,7 +132,7 @@ def planned(architecture: str, threads: int, blocks: int) -> bool:
         ".version 9.0\n.target sm_75\n.address_size 64\n.visible .entry f()\n"
         f".maxntid {threads}\n.minnctapersm {blocks}\n{{ ret; }}\n"
     )
-    _, log = _run(text, architecture, [f"-arch={architecture}", "-verbose"])
+    _, log = _run(text, architecture, [f"-arch={architecture}", "-v"])
     return "minnctapersm will be ignored" not in log
 
 

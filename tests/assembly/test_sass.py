@@ -162,12 +162,12 @@ def test_lines_of_a_producer_are_kept(tmp_path: Path) -> None:
     assert with_own_lines(text) == text
     assembly = assemble(text, "sm_90", lineinfo=True)
     functions = disassemble(assembly.cubin)
-    assert len(functions) == 2
     [(entry, resources)] = assembly.resources.items()
     assert len(functions[entry]) == resources.instructions
     lines = {item.line for item in functions[entry] if "STG" in item.text}
     assert lines == {3}
-    assert all(str(item.file).endswith("k.cu") for item in functions[entry])
+    assert {1, 3} <= {item.line for item in functions[entry]}  # with the function that it calls
+    assert all(str(item.file).endswith("k.cu") for item in functions[entry] if item.file is not None)
 
 
 def test_disassembler_refuses_what_is_no_cubin() -> None:
