@@ -1,0 +1,106 @@
+"""What an operation takes and gives: arrays with one element a lane, of the NumPy type of a PTX type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from ptxtemplates.errors import PtxTemplatesError
+from ptxtemplates.ptx.operands import Immediate
+
+Array: TypeAlias = npt.NDArray[Any]
+Compute: TypeAlias = Callable[..., tuple[Array, ...]]
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    **{f"{kind}{bits}": np.dtype(f"uint{bits}") for kind in "bu" for bits in (8, 16, 32, 64)},
+    **{f"s{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "f16x2": np.dtype(np.uint32),
+    "bf16x2": np.dtype(np.uint32),
+    "pred": np.dtype(np.bool_),
+}
+"""NumPy type of a lane's value, by PTX type without its dot; packed types are one integer."""
+
+# A NaN that an instruction makes has one bit pattern. The ISA names it for the packed formats of 16 bits
+# ("canonical NaN") and leaves that of f32 open; of f64 it lets payloads through, which is not modelled.
+CANONICAL_NAN: dict[str, int] = {
+    "f16": 0x7FFF,
+    "bf16": 0x7FFF,
+    "f32": 0x7FFFFFFF,
+    "f64": 0x7FF8000000000000,
+}
+
+HALVES = {"f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16"}
+"""Type of each half of a packed type."""
+
+
+class UnsupportedInstruction(PtxTemplatesError):
+    """An instruction whose meaning the emulator does not know."""
+
+
+class Operation(NamedTuple):
+    """What an instruction computes from its sources.
+
+    Attributes
+    ----------
+    source_types : tuple of str
+        A PTX type for every operand after the results, in the order written: registers, immediates (also
+        lop3's table) and addresses alike; the elements of a vector one by one. An operand ``!p`` is one
+        source: who fetches it negates it.
+    result_types : tuple of str
+        A PTX type for every result: both of ``p|q``, each element of a vector, ``_`` included.
+    compute : callable
+        Takes one array a source, of the NumPy type in `DTYPES`, and returns a tuple of result arrays. The
+        arrays have one shape, or can be broadcast to one. Sources are never written to; a result may be a
+        source itself.
+    """
+
+    source_types: tuple[str, ...]
+    result_types: tuple[str, ...]
+    compute: Compute
+
+
+def bits_of(values: Array) -> Array:
+    """Return the bit patterns of an array as unsigned integers (a view)."""
+    return values.view(f"u{values.dtype.itemsize}")
+
+
+def from_bits(bits: Array, type_: str) -> Array:
+    """Return the values of a PTX type whose bit patterns an unsigned array holds (a view)."""
+    return bits.view(DTYPES[type_])
+
+
+def canonical(values: Array, type_: str) -> Array:
+    """Give every NaN of a freshly computed array the one bit pattern of its type, in place."""
+    nan = np.isnan(values)
+    if nan.any():
+        bits_of(values)[nan] = CANONICAL_NAN[type_]
+    return values
+
+
+def constant(immediate: Immediate, type_: str) -> Array:
+    """Return an immediate operand as the value of an instruction type, shape ``()``.
+
+    Integers are truncated to the width of the type (ISA, "Integer Constants": 64 bits, converted where they
+    are used). A floating constant keeps its bits in a bit-size or integer type of its width, and is rounded
+    to nearest in a float type of another.
+    """
+    dtype = DTYPES[type_]
+    if type_ == "pred":
+        return np.asarray(immediate.value != 0)
+    floating = immediate.type in ("f32", "f64")
+    if dtype.kind in "iu" or not floating:
+        mask = (1 << 8 * dtype.itemsize) - 1
+        # in a float type an integer is a bit pattern: ptxas lets it stand for those of 16 bits alone
+        return np.asarray(immediate.value & mask, dtype=f"u{dtype.itemsize}").view(dtype)
+    if immediate.type == type_:
+        return np.asarray(immediate.value, dtype=f"u{dtype.itemsize}").view(dtype)
+    with np.errstate(all="ignore"):
+        return np.asarray(immediate.number, dtype=np.float64).astype(dtype)
