@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from ptxtemplates.errors import AssemblyError
 from ptxtemplates.manifest import Entry, assembly_of, entry_of, stem_of
+from ptxtemplates.ptx.targets import runs_on
 from ptxtemplates.rendering import render
 from ptxtemplates.sources import BUILT_IN_TEMPLATES, template_lines
 
@@ -81,7 +83,22 @@ def make(
 
 
 def outputs_of(kernels: Sequence[Kernel], making: Making) -> list[str]:
-    """Return the path of every file that would be made, relative to the manifest, without making any."""
+    """Return the path of every file that would be made, relative to the manifest, without making any.
+
+    Raises
+    ------
+    AssemblyError
+        If there is no such architecture, or a kernel's target does not run on it.
+    """
+    if making.architectures:
+        from ptxtemplates.assembly import check_architecture
+
+        for architecture, kernel in product(making.architectures, kernels):
+            check_architecture(architecture)
+            if not runs_on(kernel.target, architecture):
+                raise AssemblyError(
+                    f"{kernel.variant}.ptx: .target {kernel.target} does not run on {architecture}"
+                )
     endings = [".ptx", *(f".{architecture}.cubin" for architecture in making.architectures)]
     endings += [".fatbin"] if making.fatbin else []
     return sorted(f"{kernel.name}/{kernel.variant}{ending}" for kernel in kernels for ending in endings)

@@ -174,6 +174,8 @@ def test_cli(project: Path) -> None:
 )
 def test_bad_architecture(project: Path, words: tuple[str, ...], part: str) -> None:
     assert_refused(ptxtemplates("build", *words, cwd=project), part)
+    if "sm_99" not in words:  # which names exist beyond the pattern, only the assembler knows
+        assert_refused(ptxtemplates("build", *words, "--print-outputs", cwd=project), part)
     assert not (project / "build").exists()
 
 
@@ -374,3 +376,21 @@ def test_outputs_destroy_nothing(project: Path, words: tuple[str, ...], part: st
     before = state(project)
     assert_refused(ptxtemplates("build", *words, cwd=project), part)
     assert state(project) == before
+
+
+def test_check_of_the_files_beside_a_build(project: Path) -> None:
+    words = ("build", "--depfile", "k.d", "--header", "k.h")
+    assert ptxtemplates(*words, cwd=project).returncode == 0
+    assert ptxtemplates(*words, "--check", cwd=project).returncode == 0
+    (project / "k.d").write_text("k.stamp: other\n")
+    (project / "k.stamp").unlink()
+    (project / "k.h").unlink()
+    result = ptxtemplates(*words, "--check", cwd=project)
+    assert result.returncode == 1
+    assert result.stdout.splitlines() == [
+        "k.d: differs from what would be built",
+        "k.h: missing",
+        "k.stamp: missing",
+        "to mend it: ptxtemplates build --depfile k.d --header k.h",
+    ]
+    assert not (project / "k.h").exists()

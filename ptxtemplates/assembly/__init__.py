@@ -6,7 +6,7 @@ on the path. Takes the text of any producer.
 
 from __future__ import annotations
 
-from ptxtemplates.assembly.assembler import Assembly, assemble, assemble_all, toolchain
+from ptxtemplates.assembly.assembler import Assembly, assemble, assemble_all, check_architecture, toolchain
 from ptxtemplates.assembly.resources import Resources
 
-__all__ = ["Assembly", "Resources", "assemble", "assemble_all", "toolchain"]
+__all__ = ["Assembly", "Resources", "assemble", "assemble_all", "check_architecture", "toolchain"]

@@ -90,7 +90,8 @@ def assemble(text: str, architecture: str, *, lineinfo: bool = False) -> Assembl
     MissingExtraError
         If the assembler is not installed.
     """
-    _check_architecture(text, architecture)
+    check_architecture(architecture)
+    _check_target(text, architecture)
     options = [f"-arch={architecture}", "-v", *(["-lineinfo"] if lineinfo else [])]
     key = kept.key_of(toolchain(), *options, text)
     found = kept.load(KIND, key)
@@ -115,10 +116,14 @@ def assemble_all(jobs: Iterable[tuple[str, str]], *, lineinfo: bool = False) -> 
         pool.shutdown(cancel_futures=True)  # after the first error, or an interrupt, nothing new begins
 
 
-def _check_architecture(text: str, architecture: str) -> None:
+def check_architecture(architecture: str) -> None:
+    """Raise `AssemblyError` if a name cannot be that of an architecture."""
     if not ARCHITECTURE.fullmatch(architecture):
         known = ", ".join(TARGETS)
         raise AssemblyError(f"there is no architecture {architecture!r}; known are {known}")
+
+
+def _check_target(text: str, architecture: str) -> None:
     target = _TARGET.search(_COMMENT.sub("", text.partition("{")[0]))
     if target is not None and not runs_on(target[1], architecture):
         raise AssemblyError(f".target {target[1]} does not run on {architecture}")

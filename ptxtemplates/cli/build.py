@@ -119,21 +119,21 @@ def command(
     run = check if only_check else build
     plan = run(kernels, out, pattern=pattern, making=making, progress=with_progress("rendering"))
     files = _files_beside(beside, plan, out)
-    reasons = _reasons(plan, out)
-    if only_check:
-        reasons |= stale_files(files)
-        if as_json:
-            report = {"out": out.as_posix(), "stale": reasons, "unchanged": plan.unchanged}
-            click.echo(json.dumps(report, indent=2, sort_keys=True))
-        else:
-            _print_check(reasons, plan, out)
-        return 1 if reasons else 0
     if beside.depfile is not None and beside.stamp is not None:
         from ptxtemplates.bindings.depfile import depfile as text_of
 
         files[beside.depfile] = text_of(
             beside.stamp, beside.dependencies(config, kernels, _entries(plan, out))
         )
+    if only_check:
+        stamps = {beside.stamp: ""} if beside.stamp is not None else {}
+        reasons = _reasons(plan, out) | stale_files({**files, **stamps})
+        if as_json:
+            report = {"out": out.as_posix(), "stale": reasons, "unchanged": plan.unchanged}
+            click.echo(json.dumps(report, indent=2, sort_keys=True))
+        else:
+            _print_check(reasons, plan, out)
+        return 1 if reasons else 0
     written = [str(out / path) for path in plan.written] + write_files(files)
     if beside.stamp is not None:
         write_files({beside.stamp: ""}, touch=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -126,6 +127,11 @@ def _with_lines(rendered: RenderedKernel) -> RenderedKernel:
     from ptxtemplates.rendering.checks import parse_rendered  # as in RenderedKernel.check
 
     module = parse_rendered(rendered)
+    for name in rendered.templates:
+        if not re.fullmatch(r"[ !#-\[\]-~]+", name):
+            raise TemplateError(
+                f"{Place(name, 1)}: .file cannot name it: use ASCII, without quotes and backslashes"
+            )
     indices = {name: index for index, name in enumerate(rendered.templates, start=1)}
     starts = {item.line for function in module.functions for item in function.instructions}
 

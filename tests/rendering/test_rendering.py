@@ -127,6 +127,15 @@ def test_lineinfo_adds_lines_and_changes_none(kernel: Kernel) -> None:
             assert mapped == place
 
 
+@pytest.mark.parametrize("name", ["é", 'a"b', "a\\b"])
+def test_lineinfo_needs_a_template_name_that_ptx_can_hold(tmp_path: Path, name: str) -> None:
+    text = f"{{% import {name + '.jinja'!r} as beside %}}\n{{{{ beside.line() }}}}\n{TEMPLATE}"
+    kernel = toy(tmp_path, text, **{name: "{% macro line() %}// beside{% endmacro %}"})
+    assert "// beside" in render(kernel).text
+    with pytest.raises(TemplateError, match=re.escape(f"{name}.jinja:1: .file cannot name it")):
+        render(kernel, lineinfo=True)
+
+
 def test_forward_and_backward_differ_in_signs_only() -> None:
     forward, backward = (
         render(kernel(num_heads=2, head_dim=64, theta=1e4, entry="f")).text.split("\n")
