@@ -11,6 +11,8 @@ def run() -> None:
     try:
         if hasattr(signal, "SIGPIPE"):
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end as other tools do when their reader has gone
+        # a supervisor's wish to end leaves as little behind as an interrupt from the keyboard
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         from ptxtemplates.cli import run as run_cli
 
         run_cli()

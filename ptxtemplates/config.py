@@ -8,9 +8,9 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
-from ptxtemplates.errors import ConfigError, ParameterError, UnknownKernelError
+from ptxtemplates.errors import ConfigError, ParameterError, UnknownKernelError, suggestion
 from ptxtemplates.parameters import shown
-from ptxtemplates.registry import construct, find, suggestion
+from ptxtemplates.registry import construct, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SHOWN: Final = 12
+"""How many valid names a message lists."""
+
 
 class PtxTemplatesError(Exception):
     """Base of all errors of this package. The command line prints one ``error:`` line and exits with 2.
@@ -31,6 +39,10 @@ class ParameterError(PtxTemplatesError):
 
 class UnknownKernelError(PtxTemplatesError):
     """No kernel of that name is registered."""
+
+
+class DeclarationError(PtxTemplatesError):
+    """A kernel class that says something impossible of its kernel."""
 
 
 class ConfigError(PtxTemplatesError):
@@ -82,3 +94,16 @@ class AssemblyError(PtxTemplatesError):
 
 class EmulationError(PtxTemplatesError):
     """A kernel that cannot be executed on the CPU, or does not end."""
+
+
+def suggestion(name: str, valid: Iterable[str]) -> str:
+    """Point to what `name` may have been meant to be."""
+    from difflib import get_close_matches  # only a mistake needs it
+
+    names = sorted(valid)
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"there are {', '.join(names[:SHOWN])}" + (
+        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    )

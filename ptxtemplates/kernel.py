@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, get_args, get_type_hints
 
-from ptxtemplates.errors import ParameterError
+from ptxtemplates.errors import DeclarationError, ParameterError
 from ptxtemplates.parameters import DERIVED, Identifier, Parameter, Target, shown
 from ptxtemplates.ptx.targets import TARGETS
 from ptxtemplates.sources import BUILT_IN_TEMPLATES
@@ -251,7 +251,9 @@ def _read_parameters(kernel: type[Kernel]) -> list[tuple[str, Parameter, object]
     for field in dataclasses.fields(kernel):
         annotated = [extra for extra in get_args(hints[field.name]) if isinstance(extra, Parameter)]
         if not annotated:
-            raise TypeError(f"{kernel.__name__}.{field.name} needs Annotated[..., Parameter(...)]")
+            raise DeclarationError(
+                f"{kernel.__name__}.{field.name}: a parameter needs the type Annotated[..., Parameter(...)]"
+            )
         found.append((field.name, annotated[0], field.default))
     common = {field.name for field in dataclasses.fields(Kernel)}
     return sorted(found, key=lambda entry: entry[0] in common)

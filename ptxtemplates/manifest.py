@@ -52,7 +52,7 @@ def assembly_of(entry: Entry, assembly: Assembly) -> dict[str, Any]:
         "file": f"{stem_of(entry)}.{assembly.architecture}.cubin",
         "sha256": hashlib.sha256(assembly.cubin).hexdigest(),
         "toolchain": assembly.toolchain,
-        **assembly.resources[entry["entry"]]._asdict(),
+        **assembly.resources_of(entry["entry"])._asdict(),
     }
 
 

@@ -36,16 +36,13 @@ class Making(NamedTuple):
 
     def identity(self) -> list[object]:
         """Return, as JSON values, what the products depend on beside the kernels."""
-        parts: list[object] = [list(self.architectures)]
-        if self.architectures:
-            from ptxtemplates.assembly import toolchain
+        tools = ["ptxas"] if self.architectures else []
+        tools += ["fatbinary"] if self.fatbin else []
+        if not tools:
+            return [[]]
+        from ptxtemplates.assembly.tools import find_tool, identity
 
-            parts.append(toolchain())
-        if self.fatbin:
-            from ptxtemplates.assembly.fatbin import identity
-
-            parts.append(identity())
-        return parts
+        return [list(self.architectures), *(identity(find_tool(tool)) for tool in tools)]
 
 
 class Product(NamedTuple):

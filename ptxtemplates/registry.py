@@ -6,18 +6,16 @@ import dataclasses
 import importlib
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ptxtemplates.errors import ParameterError, UnknownKernelError
+from ptxtemplates.declaration import check_class, check_text
+from ptxtemplates.errors import DeclarationError, ParameterError, UnknownKernelError, suggestion
 from ptxtemplates.kernel import parameters_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from ptxtemplates.kernel import Kernel
 
 K = TypeVar("K", bound="type[Kernel]")
-
-SHOWN: Final = 12
-"""How many valid names a message lists."""
 
 _KERNELS: Final[dict[str, type[Kernel]]] = {}
 
@@ -27,18 +25,30 @@ def register(kernel: K) -> K:
 
     Raises
     ------
-    ValueError
-        If another class has that name.
+    DeclarationError
+        If it has no name, or another class has it.
     """
+    check_text(kernel, "name")
     known = _KERNELS.setdefault(kernel.name, kernel)
     if known is not kernel:
-        raise ValueError(f"two kernels are named {kernel.name!r}: {known.__module__} and {kernel.__module__}")
+        raise DeclarationError(
+            f"{kernel.__name__}.name: two kernels are named {kernel.name!r}, in {known.__module__} and "
+            f"{kernel.__module__}; choose another name"
+        )
     return kernel
 
 
 def registered() -> dict[str, type[Kernel]]:
-    """Return every registered kernel class by name, sorted."""
+    """Return every registered kernel class by name, sorted.
+
+    Raises
+    ------
+    DeclarationError
+        If one of them says something impossible.
+    """
     importlib.import_module("ptxtemplates.kernels")  # here, not above: that package imports this file
+    for kernel in _KERNELS.values():
+        check_class(kernel)
     return dict(sorted(_KERNELS.items()))
 
 
@@ -75,16 +85,3 @@ def construct(kernel: type[Kernel], values: Mapping[str, object]) -> Kernel:
             raise ParameterError(f"{kernel.name}: {field} is missing and has no default", field=field)
     constructor: Callable[..., Kernel] = kernel  # it checks the types itself
     return constructor(**values)
-
-
-def suggestion(name: str, valid: Iterable[str]) -> str:
-    """Point to what `name` may have been meant to be."""
-    from difflib import get_close_matches  # only a mistake needs it
-
-    names = sorted(valid)
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"there are {', '.join(names[:SHOWN])}" + (
-        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    )

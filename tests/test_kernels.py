@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ptxtemplates.errors import ParameterError, UnknownKernelError
+from ptxtemplates.errors import DeclarationError, ParameterError, UnknownKernelError
 from ptxtemplates.kernel import Kernel
 from ptxtemplates.kernels import BatchedRope, BatchedRopeBackward, FlashDecodingChunk, FlashDecodingReduce
 from ptxtemplates.kernels.rope import pi, turns
@@ -214,6 +214,8 @@ def test_two_kernels_of_one_name_are_refused() -> None:
     other: type[Kernel] = dataclasses.make_dataclass(
         "Other", [], bases=(BatchedRope,), frozen=True, kw_only=True
     )
-    with pytest.raises(ValueError, match="two kernels are named 'batched_rope'"):
+    with pytest.raises(
+        DeclarationError, match="two kernels are named 'batched_rope', .*; choose another name"
+    ):
         register(other)
     assert register(BatchedRope) is BatchedRope

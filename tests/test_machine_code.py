@@ -169,12 +169,14 @@ def test_cli(project: Path) -> None:
         (("--arch", "sm_90; rm"), "there is no architecture"),
         (("--arch", "sm_99"), "knows no architecture 'sm_99'"),
         (("--arch", "sm_70"), "batched_rope.h8.d128.theta10000.ptx: .target sm_75 does not run on sm_70"),
+        (("--embed",), "--embed puts the PTX into --header or --rust"),
+        (("--print-outputs", "--check"), "--print-outputs prints paths and does nothing else"),
         (("--kernel", "*", "--header", "k.h"), "--header, --rust and --depfile are for the whole list"),
     ],
 )
 def test_bad_architecture(project: Path, words: tuple[str, ...], part: str) -> None:
     assert_refused(ptxtemplates("build", *words, cwd=project), part)
-    if "sm_99" not in words:  # which names exist beyond the pattern, only the assembler knows
+    if words[0] == "--arch" and words[1] != "sm_99":  # which of the numbers exist, only the assembler knows
         assert_refused(ptxtemplates("build", *words, "--print-outputs", cwd=project), part)
     assert not (project / "build").exists()
 
@@ -381,7 +383,11 @@ def test_outputs_destroy_nothing(project: Path, words: tuple[str, ...], part: st
 def test_check_of_the_files_beside_a_build(project: Path) -> None:
     words = ("build", "--depfile", "k.d", "--header", "k.h")
     assert ptxtemplates(*words, cwd=project).returncode == 0
-    assert ptxtemplates(*words, "--check", cwd=project).returncode == 0
+    current = ptxtemplates(*words, "--check", cwd=project)
+    assert (current.returncode, current.stdout) == (0, "build is current: 6 files\n")
+    again = json.loads(ptxtemplates(*words, "--json", cwd=project).stdout)
+    assert again["written"] == again["removed"] == []
+    assert sorted(again["unchanged"])[-3:] == ["build/manifest.json", "k.d", "k.h"]
     (project / "k.d").write_text("k.stamp: other\n")
     (project / "k.stamp").unlink()
     (project / "k.h").unlink()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -17,9 +16,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ptxtemplates import cache as kept
 from ptxtemplates.assembly.resources import Resources, read_resources
-from ptxtemplates.assembly.tools import find_tool
+from ptxtemplates.assembly.tools import (
+    Outcome,
+    failure,
+    find_tool,
+    identity,
+    result_of,
+    run_tool,
+    stop_tools,
+)
 from ptxtemplates.errors import AssemblyError
-from ptxtemplates.ptx.targets import TARGETS, runs_on
+from ptxtemplates.ptx.targets import RENAMED, TARGETS, runs_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,8 +63,13 @@ class Assembly(NamedTuple):
     resources: dict[str, Resources]
     toolchain: str
 
+    def resources_of(self, entry: str) -> Resources:
+        """Return what an entry needs; raise `AssemblyError` if the assembler did not say."""
+        if entry not in self.resources:
+            raise AssemblyError(f"{self.toolchain} does not say what {entry} needs on {self.architecture}")
+        return self.resources[entry]
 
-@cache
+
 def toolchain() -> str:
     """Return the name and version of the assembler.
 
@@ -65,9 +77,19 @@ def toolchain() -> str:
     ------
     MissingExtraError
         If it is not installed.
+    AssemblyError
+        If it cannot be run.
     """
-    result = subprocess.run([str(find_tool(TOOL)), "--version"], capture_output=True, text=True, check=False)
-    version = _VERSION.search(result.stdout)
+    tool = find_tool(TOOL)
+    return _toolchain(tool, identity(tool))
+
+
+@cache
+def _toolchain(tool: Path, identity: str) -> str:
+    outcome = run_tool(tool, ["--version"])
+    if outcome.code:
+        raise failure(tool, outcome)
+    version = _VERSION.search(outcome.output.decode(errors="replace"))
     return f"{TOOL} {version[1] if version else 'of an unknown version'}"
 
 
@@ -92,16 +114,17 @@ def assemble(text: str, architecture: str, *, lineinfo: bool = False) -> Assembl
     """
     check_architecture(architecture)
     _check_target(text, architecture)
+    tool = find_tool(TOOL)
     options = [f"-arch={architecture}", "-v", *(["-lineinfo"] if lineinfo else [])]
-    key = kept.key_of(toolchain(), *options, text)
-    found = kept.load(KIND, key)
-    if found is None:
-        cubin, log = _run(text, architecture, options)
-        kept.store(KIND, key, log.encode() + b"\0" + cubin)
-    else:
-        head, _, cubin = found.partition(b"\0")
-        log = head.decode()
-    return Assembly(architecture, cubin, read_resources(log, cubin), toolchain())
+    key = kept.key_of(identity(tool), *options, text)
+    if (found := kept.load(KIND, key)) is not None:
+        size = int.from_bytes(found[:8], "little")
+        log, cubin = found[8 : 8 + size].decode(), found[8 + size :]
+        return Assembly(architecture, cubin, read_resources(log, cubin), toolchain())
+    cubin, log = _run(text, architecture, options)
+    resources = read_resources(log, cubin)  # what cannot be read is not kept
+    kept.store(KIND, key, len(log.encode()).to_bytes(8, "little") + log.encode() + cubin)
+    return Assembly(architecture, cubin, resources, toolchain())
 
 
 def assemble_all(jobs: Iterable[tuple[str, str]], *, lineinfo: bool = False) -> list[Assembly]:
@@ -112,19 +135,28 @@ def assemble_all(jobs: Iterable[tuple[str, str]], *, lineinfo: bool = False) -> 
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
         return list(pool.map(lambda job: assemble(*job, lineinfo=lineinfo), pending))
+    except BaseException:  # after the first error, or an interrupt, nothing new begins and nothing goes on
+        pool.shutdown(wait=False, cancel_futures=True)
+        stop_tools()
+        raise
     finally:
-        pool.shutdown(cancel_futures=True)  # after the first error, or an interrupt, nothing new begins
+        pool.shutdown()
 
 
 def check_architecture(architecture: str) -> None:
     """Raise `AssemblyError` if a name cannot be that of an architecture."""
     if not ARCHITECTURE.fullmatch(architecture):
-        known = ", ".join(TARGETS)
-        raise AssemblyError(f"there is no architecture {architecture!r}; known are {known}")
+        raise _unknown(architecture, "there is")
+
+
+def _unknown(architecture: str, who: str) -> AssemblyError:
+    later = RENAMED.get(architecture)
+    hint = f"it is called {later} today" if later else f"known are {', '.join(TARGETS)}"
+    return AssemblyError(f"{who} no architecture {architecture!r}; {hint}")
 
 
 def _check_target(text: str, architecture: str) -> None:
-    target = _TARGET.search(_COMMENT.sub("", text.partition("{")[0]))
+    target = _TARGET.search(_COMMENT.sub("", text).partition("{")[0])
     if target is not None and not runs_on(target[1], architecture):
         raise AssemblyError(f".target {target[1]} does not run on {architecture}")
 
@@ -132,23 +164,23 @@ def _check_target(text: str, architecture: str) -> None:
 def _run(text: str, architecture: str, options: list[str]) -> tuple[bytes, str]:
     with tempfile.TemporaryDirectory(prefix="ptxtemplates-") as folder:
         Path(folder, "text.ptx").write_bytes(text.encode())
-        command = [str(find_tool(TOOL)), *options, "-o", "out.cubin", "text.ptx"]
-        result = subprocess.run(command, cwd=folder, capture_output=True, check=False)
-        log = (result.stdout + result.stderr).decode(errors="replace")
-        if result.returncode:
-            raise _refusal(log, architecture)
-        return Path(folder, "out.cubin").read_bytes(), log
+        tool = find_tool(TOOL)
+        outcome = run_tool(tool, [*options, "-o", "out.cubin", "text.ptx"], folder)
+        log = outcome.output.decode(errors="replace") + outcome.errors
+        if outcome.code:
+            raise _refusal(tool, outcome, log, architecture)
+        return result_of(tool, Path(folder, "out.cubin")), log
 
 
-def _refusal(log: str, architecture: str) -> AssemblyError:
+def _refusal(tool: Path, outcome: Outcome, log: str, architecture: str) -> AssemblyError:
     if _UNKNOWN in log:
-        return AssemblyError(f"{toolchain()} knows no architecture {architecture!r}")
+        return _unknown(architecture, f"{toolchain()} knows")
     faults = tuple(
         (int(line) if line else None, message)
         for line, message in _FAULT.findall(log)
         if message != _CONSEQUENCE
     )
     if not faults:
-        return AssemblyError(f"the assembler refuses the text: {log.strip()}")
+        return failure(tool, outcome)
     shown = [f"line {line}: {message}" if line else message for line, message in faults]
     return AssemblyError("; ".join(shown), faults=faults)

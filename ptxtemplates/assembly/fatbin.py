@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ptxtemplates import cache as kept
-from ptxtemplates.assembly.tools import find_tool
-from ptxtemplates.errors import AssemblyError
+from ptxtemplates.assembly.tools import failure, find_tool, identity, result_of, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,26 +35,14 @@ def make_fatbin(text: str, target: str, cubins: Mapping[str, bytes]) -> bytes:
     AssemblyError
         If it fails.
     """
+    tool = find_tool(TOOL)
     parts = [part for name in sorted(cubins) for part in (name, cubins[name])]
-    key = kept.key_of(identity(), target, text, *parts)
+    key = kept.key_of(identity(tool), target, text, *parts)
     found = kept.load(KIND, key)
     if found is None:
-        found = _run(find_tool(TOOL), text, target, cubins)
+        found = _run(tool, text, target, cubins)
         kept.store(KIND, key, found)
     return found
-
-
-def identity() -> str:
-    """Identify the program, by path, size and time.
-
-    Raises
-    ------
-    MissingExtraError
-        If there is none.
-    """
-    tool = find_tool(TOOL)
-    state = tool.stat()
-    return f"{tool} {state.st_size} {state.st_mtime_ns}"
 
 
 def _run(tool: Path, text: str, target: str, cubins: Mapping[str, bytes]) -> bytes:
@@ -68,8 +54,7 @@ def _run(tool: Path, text: str, target: str, cubins: Mapping[str, bytes]) -> byt
             images.append(f"--image3=kind=elf,sm={number},file={architecture}.cubin")
         Path(folder, "text.ptx").write_bytes(text.encode())
         images.append(f"--image3=kind=ptx,sm={target.removeprefix('sm_')},file=text.ptx")
-        command = [str(tool), "-64", "--create", "out.fatbin", *images]
-        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if result.returncode:
-            raise AssemblyError(f"{TOOL} fails: {(result.stderr or result.stdout).strip()}")
-        return Path(folder, "out.fatbin").read_bytes()
+        outcome = run_tool(tool, ["-64", "--create", "out.fatbin", *images], folder)
+        if outcome.code:
+            raise failure(tool, outcome)
+        return result_of(tool, Path(folder, "out.fatbin"))

@@ -68,9 +68,10 @@ def read_resources(log: str, cubin: bytes) -> dict[str, Resources]:
     }
     called = [frame for name, frame in frames.items() if name not in entries]
     found = {}
-    for start, following in zip(starts, [*starts[1:], None], strict=True):
-        used = _USED.search(log, start.end(), following.start() if following else len(log))
-        if used is None:
+    ends = [start.start() for start in starts[1:]] + [len(log)]
+    for start, end in zip(starts, ends, strict=False):  # a text without entries has an end and no start
+        used = _USED.search(log, start.end(), end)
+        if used is None or start[1] not in counts:
             raise AssemblyError(f"the assembler does not say what {start[1]} needs: {log.strip()}")
         amounts = {name: pattern.search(used[2]) for name, pattern in _AMOUNTS.items()}
         numbers = {name: int(amount[1]) if amount else 0 for name, amount in amounts.items()}

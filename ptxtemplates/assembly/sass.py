@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ptxtemplates import cache as kept
-from ptxtemplates.assembly.tools import find_tool
-from ptxtemplates.errors import AssemblyError
+from ptxtemplates.assembly.tools import failure, find_tool, identity, run_tool
 from ptxtemplates.ptx.parser import parse
 
 if TYPE_CHECKING:
@@ -84,8 +82,7 @@ def disassemble(cubin: bytes, *, own: str = OWN) -> dict[str, tuple[MachineInstr
         If it fails.
     """
     tool = find_tool(TOOL)
-    state = tool.stat()
-    key = kept.key_of(f"{tool} {state.st_size} {state.st_mtime_ns}", *OPTIONS, cubin)
+    key = kept.key_of(identity(tool), *OPTIONS, cubin)
     found = kept.load(KIND, key)
     if found is None:
         found = _run(tool, cubin)
@@ -194,8 +191,7 @@ def with_own_lines(text: str) -> str:
 def _run(tool: Path, cubin: bytes) -> bytes:
     with tempfile.TemporaryDirectory(prefix="ptxtemplates-") as folder:
         Path(folder, "code.cubin").write_bytes(cubin)
-        command = [str(tool), *OPTIONS, "code.cubin"]
-        result = subprocess.run(command, cwd=folder, capture_output=True, check=False)
-    if result.returncode:
-        raise AssemblyError(f"{TOOL} fails: {result.stderr.decode(errors='replace').strip()}")
-    return result.stdout
+        outcome = run_tool(tool, [*OPTIONS, "code.cubin"], folder)
+    if outcome.code:
+        raise failure(tool, outcome)
+    return outcome.output

@@ -20,7 +20,7 @@ from ptxtemplates.sources import BUILT_IN_TEMPLATES
 from ptxtemplates.stamp import PRIVATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ptxtemplates.artifacts import BuildPlan
     from ptxtemplates.kernel import Kernel
@@ -106,6 +106,10 @@ def command(
         raise click.UsageError(
             "--header, --rust and --depfile are for the whole list, --kernel for a part of it"
         )
+    if embed and not (header or rust):
+        raise click.UsageError("--embed puts the PTX into --header or --rust: give one of them")
+    if print_outputs and (only_check or as_json):
+        raise click.UsageError("--print-outputs prints paths and does nothing else: no --check, no --json")
     kernels = load(config)
     if pattern is not None:
         kernels = select(kernels, pattern)
@@ -125,20 +129,34 @@ def command(
         files[beside.depfile] = text_of(
             beside.stamp, beside.dependencies(config, kernels, _entries(plan, out))
         )
+    stamps = {beside.stamp: ""} if beside.stamp is not None else {}
     if only_check:
-        stamps = {beside.stamp: ""} if beside.stamp is not None else {}
-        reasons = _reasons(plan, out) | stale_files({**files, **stamps})
+        files |= stamps
+        reasons = _reasons(plan, out) | stale_files(files)
+        current = [path for path in [*_paths(plan.unchanged, out), *map(str, files)] if path not in reasons]
         if as_json:
-            report = {"out": out.as_posix(), "stale": reasons, "unchanged": plan.unchanged}
+            report = {"out": out.as_posix(), "stale": reasons, "unchanged": current}
             click.echo(json.dumps(report, indent=2, sort_keys=True))
         else:
-            _print_check(reasons, plan, out)
+            _print_check(reasons, len(current), out)
         return 1 if reasons else 0
-    written = [str(out / path) for path in plan.written] + write_files(files)
-    if beside.stamp is not None:
-        write_files({beside.stamp: ""}, touch=True)
-    _report(kernels, written, plan, out, as_json)
+    written = write_files(files)
+    kept = [path for path in map(str, files) if path not in written]
+    write_files(stamps, touch=True)
+    lists = {
+        "written": _paths(plan.written, out) + written,
+        "unchanged": _paths(plan.unchanged, out) + kept,
+        "removed": _paths(plan.dropped, out),
+    }
+    if as_json:
+        click.echo(json.dumps({"out": out.as_posix(), **lists}, indent=2, sort_keys=True))
+    else:
+        _print_report(len(kernels), **lists)
     return 0
+
+
+def _paths(paths: Iterable[str], out: Path) -> list[str]:
+    return [str(out / path) for path in paths]
 
 
 def _refuse_collisions(
@@ -198,18 +216,13 @@ def _files_beside(beside: Beside, plan: BuildPlan, out: Path) -> dict[Path, str]
     return files
 
 
-def _report(kernels: list[Kernel], written: list[str], plan: BuildPlan, out: Path, as_json: bool) -> None:
-    removed = [str(out / path) for path in plan.dropped]
-    if as_json:
-        report = {"out": out.as_posix(), "written": written, "unchanged": plan.unchanged, "removed": removed}
-        click.echo(json.dumps(report, indent=2, sort_keys=True))
-        return
+def _print_report(kernels: int, written: list[str], unchanged: list[str], removed: list[str]) -> None:
     for path in written:
         click.echo(f"wrote {path}")
     for path in removed:
         click.echo(f"removed {path}")
     click.echo(
-        f"kernels: {len(kernels)}; files: {len(written)} written, {len(plan.unchanged)} unchanged, "
+        f"kernels: {kernels}; files: {len(written)} written, {len(unchanged)} unchanged, "
         f"{len(removed)} removed"
     )
 
@@ -229,11 +242,11 @@ def _difference(file: Path, wanted: bytes) -> str:
     return "differs from what would be built"
 
 
-def _print_check(reasons: dict[str, str], plan: BuildPlan, out: Path) -> None:
+def _print_check(reasons: dict[str, str], current: int, out: Path) -> None:
     for path, reason in sorted(reasons.items()):
         click.echo(f"{path}: {reason}")
     if not reasons:
-        click.echo(f"{out} is current: {len(plan.unchanged)} files")
+        click.echo(f"{out} is current: {current} files")
         return
     words = [word for word in click.get_current_context().meta["ptxtemplates.words"] if word != "--check"]
     click.echo(f"to mend it: {shlex.join(['ptxtemplates', *words])}")

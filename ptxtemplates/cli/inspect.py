@@ -232,7 +232,13 @@ def _inspect(subject: Subject, asked: tuple[str, ...]) -> list[Row]:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             codes = list(pool.map(lambda item: disassemble(item.cubin, own=subject.file), lined))
     return [
-        Row(subject, entry, assembly.architecture, assembly.resources[entry], _of_entry(entry, code, subject))
+        Row(
+            subject,
+            entry,
+            assembly.architecture,
+            assembly.resources_of(entry),
+            _of_entry(entry, code, subject),
+        )
         for entry in sorted(subject.blocks)
         for assembly, code in zip(assemblies, codes, strict=True)
     ]

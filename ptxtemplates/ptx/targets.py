@@ -32,8 +32,10 @@ TARGETS: dict[str, str] = {
     "sm_121a": "8.8",
     "sm_121f": "8.8",
 }
-"""The lowest PTX ISA version that accepts each ``.target``, from sm_75 on. sm_101 was renamed to sm_110
-in PTX 9.0."""
+"""The lowest PTX ISA version that accepts each ``.target``, from sm_75 on."""
+
+RENAMED: dict[str, str] = {f"sm_101{suffix}": f"sm_110{suffix}" for suffix in ("", "a", "f")}
+"""Names that PTX 9.0 and its assemblers no longer know, and today's."""
 
 
 def supports(target: str, minimum: str) -> bool:

@@ -6,11 +6,11 @@ import dataclasses
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
-from ptxtemplates.errors import TemplateError
-from ptxtemplates.registry import suggestion
+from ptxtemplates.declaration import check_class, check_launch
+from ptxtemplates.errors import TemplateError, suggestion
 from ptxtemplates.rendering.environment import environment
 from ptxtemplates.rendering.places import Place, places_of
 from ptxtemplates.rendering.scope import names_used
@@ -86,12 +86,16 @@ def render(kernel: Kernel, *, target: str | None = None, lineinfo: bool = False)
 
     Raises
     ------
+    DeclarationError
+        If the kernel's class says something impossible.
     ParameterError
         If the kernel cannot have that target.
     TemplateError
         If the template fails, or uses a name that the kernel does not declare or ignores one that it does.
         The message begins with template and line.
     """
+    check_class(type(kernel))
+    check_launch(kernel)
     if target is not None:
         kernel = dataclasses.replace(kernel, target=target)
     folders = dict.fromkeys((kernel.template_folder, BUILT_IN_TEMPLATES))
@@ -110,7 +114,7 @@ def _check_names(
     templates: TemplateEnvironment, kernel: str, template: str, declared: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Compare the names that a kernel declares with those its template uses; return the templates read."""
-    used, read = names_used(template, templates.scopes_of)
+    used, read = names_used(template, partial(templates.scopes_of, kernel=kernel))
     for name, place in used.items():
         if name not in declared and name not in templates.globals:
             raise TemplateError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -24,10 +25,10 @@ from ptxtemplates.rendering.places import (
     without_last_newline,
 )
 from ptxtemplates.rendering.scope import TemplateScopes, read_scopes
+from ptxtemplates.sources import BUILT_IN_TEMPLATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
-    from pathlib import Path
     from types import CodeType
 
     from jinja2 import Template
@@ -106,11 +107,13 @@ class TemplateEnvironment(Environment):
         Where templates are looked up, in this order.
     """
 
+    folders: tuple[Path, ...]
     scopes: dict[str, TemplateScopes]
     digests: dict[str, str]
     concat = staticmethod(concatenate)
 
     def __init__(self, *folders: Path) -> None:
+        self.folders = folders
         self.scopes = {}
         self.digests = {}
         super().__init__(
@@ -129,18 +132,29 @@ class TemplateEnvironment(Environment):
             del self.filters[name]
         self.globals = {name: self.globals[name] for name in STABLE_GLOBALS}
 
-    def scopes_of(self, name: str, place: Place | None) -> TemplateScopes:
-        """Load template `name`, asked for by the import at `place`, and return its scopes."""
-        asking = f"{place}: " if place else ""
+    def scopes_of(self, name: str, place: Place | None, kernel: str) -> TemplateScopes:
+        """Load template `name`, asked for by the import at `place` or by `kernel`, and return its scopes."""
+        asking = f"{place or kernel}: "
         try:
             self.get_template(name)
         except TemplateNotFound as error:
-            raise TemplateError(f"{asking}there is no template {error.name!r}") from error
+            raise TemplateError(
+                f"{asking}there is no template {error.name!r} in {self._searched()}"
+            ) from error
         except UnicodeDecodeError as error:
             raise TemplateError(f"{asking}template {name!r} is not UTF-8: {error}") from error
         except OSError as error:
             raise TemplateError(f"{asking}template {name!r} cannot be read: {error.strerror}") from error
         return self.scopes[name]
+
+    def _searched(self) -> str:
+        """Name the folders that templates are looked up in, those below the current one as seen from it."""
+        here = Path.cwd()
+        folders = [folder for folder in self.folders if folder != BUILT_IN_TEMPLATES]
+        shown = [
+            str(folder.relative_to(here) if folder.is_relative_to(here) else folder) for folder in folders
+        ]
+        return ", ".join([*shown, "the built-in folder"])
 
     def render(self, name: str, variables: Mapping[str, object]) -> Traced:
         """Render a template."""

@@ -171,7 +171,7 @@ def test_lines_of_a_producer_are_kept(tmp_path: Path) -> None:
 
 
 def test_disassembler_refuses_what_is_no_cubin() -> None:
-    with pytest.raises(AssemblyError, match="nvdisasm fails: "):
+    with pytest.raises(AssemblyError, match="nvdisasm failed: "):
         disassemble(b"no cubin")
 
 

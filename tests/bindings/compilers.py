@@ -17,6 +17,8 @@ def tool(name: str) -> str:
     found = shutil.which(name) or shutil.which(name, path=str(Path.home() / ".cargo" / "bin"))
     if found is None:
         pytest.skip(f"{name} is not installed")
+    if subprocess.run([found, "--version"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{name} is installed and does not run: a stand-in without its toolchain")
     return found
 
 
