@@ -129,7 +129,7 @@ class Row(NamedTuple):
     multiple=True,
     metavar="ARCH",
     help="Architecture, sm_90 say; may be repeated. Without it sm_80, sm_90, sm_100, sm_120, as far as "
-    "the text runs on them.",
+    "the text runs on them, or else its target.",
 )
 @click.option("--sass", is_flag=True, help="Print each source line and the machine code that it became.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
@@ -219,10 +219,8 @@ def _inspect(subject: Subject, asked: tuple[str, ...]) -> list[Row]:
     names = asked or tuple(
         name for name in DEFAULT_ARCHITECTURES if subject.target is None or runs_on(subject.target, name)
     )
-    if not names:
-        raise AssemblyError(
-            f".target {subject.target} runs on none of {', '.join(DEFAULT_ARCHITECTURES)}; give --arch"
-        )
+    if not names and subject.target is not None:
+        names = (subject.target,)
     names = tuple(sorted(names, key=lambda name: (len(name.rstrip("af")), name)))
     # the text itself first: its faults have the lines that the reader knows
     assemblies = assemble_all((subject.text, name) for name in names)
