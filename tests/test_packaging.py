@@ -55,7 +55,7 @@ def environment(tmp_path: Path) -> Callable[..., Path]:
     def make(*install: str | Path) -> Path:
         venv.create(tmp_path / "venv", with_pip=True)
         python = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
-        found = run(python, "-c", "import site; print(site.getsitepackages()[-1])").strip()
+        found = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
         # what is installed already need not be downloaded again: jinja2, click, filelock, hatchling
         own = Path(pytest.__file__).parents[1]
         Path(found, "borrowed.pth").write_text(f"{own}\n")
@@ -115,7 +115,7 @@ def test_editable_install_uses_the_checkout(
     assert run(python, "-m", "ptxtemplates", *ROPE, cwd=tmp_path) == TEXT
     template = mine / "templates" / "batched_rope.ptx.jinja"
     template.write_text(template.read_text().replace("    ret;\n", f"    {MARK}    ret;\n"))
-    site = Path(run(python, "-c", "import site; print(site.getsitepackages()[-1])").strip())
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     stale = site / "ptxtemplates" / "templates"
     stale.mkdir(parents=True, exist_ok=True)
     (stale / "batched_rope.ptx.jinja").write_text("stale")

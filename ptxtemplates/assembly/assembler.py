@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -132,15 +133,18 @@ def assemble_all(jobs: Iterable[tuple[str, str]], *, lineinfo: bool = False) -> 
     pending: Sequence[tuple[str, str]] = list(jobs)
     if pending:
         toolchain()  # asked once, before threads ask for it
-    pool = ThreadPoolExecutor(os.cpu_count())
-    try:
-        return list(pool.map(lambda job: assemble(*job, lineinfo=lineinfo), pending))
-    except BaseException:  # after the first error, or an interrupt, nothing new begins and nothing goes on
-        pool.shutdown(wait=False, cancel_futures=True)
-        stop_tools()
-        raise
-    finally:
-        pool.shutdown()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        futures = [pool.submit(assemble, *job, lineinfo=lineinfo) for job in pending]
+        try:
+            return [future.result() for future in futures]
+        except (
+            BaseException
+        ):  # after the first error, or an interrupt, nothing new begins and nothing goes on
+            pool.shutdown(wait=False, cancel_futures=True)
+            while not all(future.done() for future in futures):
+                stop_tools()  # again: a thread may have been about to start one
+                time.sleep(0.01)
+            raise
 
 
 def check_architecture(architecture: str) -> None:
