@@ -55,7 +55,7 @@ def store(kind: str, key: str, content: bytes) -> None:
             # the cache directory may be missing; a home that does not exist is not ours to make
             if not any(above.is_dir() for above in list(folder.parents)[:2]):
                 return
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)  # another thread may have been quicker
         _forget_old(folder)
         staged = folder / f"{key}.{os.getpid()}.part"
         staged.write_bytes(hashlib.sha256(content).digest() + content)
@@ -71,5 +71,6 @@ def _forget_old(folder: Path) -> None:
             return
     swept.touch()
     for entry in folder.iterdir():
-        if entry.stat().st_mtime < now - KEPT_S:
-            entry.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # staged by another thread, and in its place by now
+            if entry.stat().st_mtime < now - KEPT_S:
+                entry.unlink()

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -251,6 +252,17 @@ def test_same_bytes_from_cache_and_from_threads(own_cache: Path) -> None:
     for entry in own_cache.glob("*.cubin"):
         entry.write_bytes(entry.read_bytes()[:-5])
     assert assemble_all(jobs) == first
+
+
+def test_threads_that_fill_a_new_cache_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first finds no folder, and sweeps it while the others store."""
+    for attempt in range(30):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / str(attempt)))
+        (tmp_path / str(attempt)).mkdir()
+        keys = [str(number) for number in range(32)]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda key: cache.store("x", key, key.encode()), keys))
+        assert [key for key in keys if cache.load("x", key) != key.encode()] == []
 
 
 def test_cache_tells_apart_what_differs(own_cache: Path) -> None:
