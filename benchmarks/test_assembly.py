@@ -7,16 +7,12 @@ The second is the whole process.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-pytest.importorskip("cuda.bindings.nvjitlink", reason="nvJitLink is not installed")
-
+from benchmarks.building import build
 from ptxtemplates.assembly import assemble_all
 from ptxtemplates.config import load
 from ptxtemplates.rendering import render
@@ -42,14 +38,9 @@ def test_assemble_all(benchmark: Any, jobs: int, monkeypatch: pytest.MonkeyPatch
     assert len(result) == jobs
 
 
-def build(project: Path, cache: Path) -> str:
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    environment["XDG_CACHE_HOME"] = str(cache)
+def build_all(project: Path, cache: Path, *arguments: str) -> str:
     words = [word for architecture in ARCHITECTURES for word in ("--arch", architecture)]
-    command = [sys.executable, "-m", "ptxtemplates", "build", "-c", str(ROOT / "kernels.toml"), *words]
-    return subprocess.run(
-        command, cwd=project, env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    return build(project, "-c", str(ROOT / "kernels.toml"), *words, *arguments, XDG_CACHE_HOME=str(cache))
 
 
 @pytest.mark.benchmark(group="the whole list for six architectures")
@@ -59,7 +50,7 @@ def test_cold(benchmark: Any, tmp_path: Path) -> None:
     def run() -> str:
         folder = tmp_path / str(next(rounds))
         folder.mkdir()
-        return build(folder, folder)
+        return build_all(folder, folder)
 
     output = benchmark.pedantic(run, rounds=3, warmup_rounds=1)
     assert f"{len(KERNELS) * 7 + 1} written" in output
@@ -67,29 +58,13 @@ def test_cold(benchmark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.benchmark(group="the whole list for six architectures")
 def test_nothing_changed(benchmark: Any, tmp_path: Path) -> None:
-    build(tmp_path, tmp_path)
-    output = benchmark.pedantic(build, args=(tmp_path, tmp_path), rounds=10, warmup_rounds=1)
+    build_all(tmp_path, tmp_path)
+    output = benchmark.pedantic(build_all, args=(tmp_path, tmp_path), rounds=10, warmup_rounds=1)
     assert "files: 0 written" in output
 
 
 @pytest.mark.benchmark(group="the whole list for six architectures")
 def test_check(benchmark: Any, tmp_path: Path) -> None:
     """A check renders and takes machine code from the cache."""
-    build(tmp_path, tmp_path)
-
-    def run() -> None:
-        words = [word for architecture in ARCHITECTURES for word in ("--arch", architecture)]
-        command = [
-            sys.executable,
-            "-m",
-            "ptxtemplates",
-            "build",
-            "-c",
-            str(ROOT / "kernels.toml"),
-            "--check",
-            *words,
-        ]
-        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-        subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True)
-
-    benchmark.pedantic(run, rounds=10, warmup_rounds=1)
+    build_all(tmp_path, tmp_path)
+    benchmark.pedantic(build_all, args=(tmp_path, tmp_path, "--check"), rounds=10, warmup_rounds=1)

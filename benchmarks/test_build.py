@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+
+from benchmarks.building import build
 
 HEADS: Final = "num_heads = [1, 4, 8, 16, 24, 28, 32, 40, 48, 64]\n"
 HEAD_DIMS: Final = "head_dim = [64, 80, 96, 128, 256]\n"
@@ -30,32 +29,24 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(project: Path, *arguments: str) -> str:
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-m", "ptxtemplates", "build", *arguments]
-    return subprocess.run(
-        command, cwd=project, env=environment, capture_output=True, text=True, check=True
-    ).stdout
-
-
 @pytest.mark.benchmark(group="1,000 variants")
 def test_from_nothing(benchmark: Any, project: Path) -> None:
     rounds = iter(range(100))
     output = benchmark.pedantic(
-        lambda: run(project, "--out", f"build{next(rounds)}"), rounds=5, warmup_rounds=1
+        lambda: build(project, "--out", f"build{next(rounds)}"), rounds=5, warmup_rounds=1
     )
     assert "kernels: 1000; files: 1001 written" in output
 
 
 @pytest.mark.benchmark(group="1,000 variants")
 def test_nothing_to_do(benchmark: Any, project: Path) -> None:
-    run(project)
-    output = benchmark.pedantic(run, args=(project,), rounds=10, warmup_rounds=1)
+    build(project)
+    output = benchmark.pedantic(build, args=(project,), rounds=10, warmup_rounds=1)
     assert output == "kernels: 1000; files: 0 written, 1001 unchanged, 0 removed\n"
 
 
 @pytest.mark.benchmark(group="1,000 variants")
 def test_check(benchmark: Any, project: Path) -> None:
-    run(project)
-    output = benchmark.pedantic(run, args=(project, "--check"), rounds=5, warmup_rounds=1)
+    build(project)
+    output = benchmark.pedantic(build, args=(project, "--check"), rounds=5, warmup_rounds=1)
     assert output == "build is current: 1001 files\n"

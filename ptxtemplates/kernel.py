@@ -162,12 +162,16 @@ class Kernel:
     @property
     def block(self) -> tuple[int, int, int]:
         """Threads a block, in x, y, z."""
+        # rendering and the command line refuse such a class earlier (`declaration`); the geometry of a kernel
+        # can be asked for without either, and no default would be right
         raise NotImplementedError(f"{type(self).__name__} has no block")
 
     @property
     def grid(self) -> tuple[int | str, int | str, int | str]:
         """Blocks in x, y, z: a number, or the name of a run-time size (see `extents`)."""
-        raise NotImplementedError(f"{type(self).__name__} has no grid")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no grid"
+        )  # no default would be right, as for block
 
     def constants(self) -> dict[str, object]:
         """Return what the template sees beside the parameters: tables and values that follow from them."""

@@ -81,12 +81,11 @@ def stamp(kernels: Sequence[Kernel], making: Making, manifest: bytes) -> bytes |
 
 def _is_plain(value: object) -> bool:
     """Tell whether ``repr`` tells everything of a value."""
-    kind = type(value)
-    if kind in (list, tuple):
-        return all(_is_plain(item) for item in value)  # type: ignore[attr-defined]  # the type is tested
-    if kind is dict:
-        return all(_is_plain(item) for pair in value.items() for item in pair)  # type: ignore[attr-defined]  # too
-    return kind in (str, int, float, bool, type(None))
+    if type(value) is list or type(value) is tuple:
+        return all(_is_plain(item) for item in value)
+    if type(value) is dict:
+        return all(_is_plain(item) for pair in value.items() for item in pair)
+    return type(value) in (str, int, float, bool, type(None))
 
 
 def write_stamp(kernels: Sequence[Kernel], making: Making, out: Path, manifest: bytes) -> None:

@@ -116,16 +116,17 @@ def assemble(text: str, architecture: str, *, lineinfo: bool = False) -> Assembl
     check_architecture(architecture)
     _check_target(text, architecture)
     tool = find_tool(TOOL)
+    identified = identity(tool)
     options = [f"-arch={architecture}", "-v", *(["-lineinfo"] if lineinfo else [])]
-    key = kept.key_of(identity(tool), *options, text)
+    key = kept.key_of(identified, *options, text)
     if (found := kept.load(KIND, key)) is not None:
         size = int.from_bytes(found[:8], "little")
         log, cubin = found[8 : 8 + size].decode(), found[8 + size :]
-        return Assembly(architecture, cubin, read_resources(log, cubin), toolchain())
-    cubin, log = _run(text, architecture, options)
+        return Assembly(architecture, cubin, read_resources(log, cubin), _toolchain(tool, identified))
+    cubin, log = _run(tool, text, architecture, options)
     resources = read_resources(log, cubin)  # what cannot be read is not kept
     kept.store(KIND, key, len(log.encode()).to_bytes(8, "little") + log.encode() + cubin)
-    return Assembly(architecture, cubin, resources, toolchain())
+    return Assembly(architecture, cubin, resources, _toolchain(tool, identified))
 
 
 def assemble_all(jobs: Iterable[tuple[str, str]], *, lineinfo: bool = False) -> list[Assembly]:
@@ -137,9 +138,8 @@ def assemble_all(jobs: Iterable[tuple[str, str]], *, lineinfo: bool = False) -> 
         futures = [pool.submit(assemble, *job, lineinfo=lineinfo) for job in pending]
         try:
             return [future.result() for future in futures]
-        except (
-            BaseException
-        ):  # after the first error, or an interrupt, nothing new begins and nothing goes on
+        except BaseException:
+            # after the first error, or an interrupt, nothing new begins and nothing goes on
             pool.shutdown(wait=False, cancel_futures=True)
             while not all(future.done() for future in futures):
                 stop_tools()  # again: a thread may have been about to start one
@@ -165,10 +165,9 @@ def _check_target(text: str, architecture: str) -> None:
         raise AssemblyError(f".target {target[1]} does not run on {architecture}")
 
 
-def _run(text: str, architecture: str, options: list[str]) -> tuple[bytes, str]:
+def _run(tool: Path, text: str, architecture: str, options: list[str]) -> tuple[bytes, str]:
     with tempfile.TemporaryDirectory(prefix="ptxtemplates-") as folder:
         Path(folder, "text.ptx").write_bytes(text.encode())
-        tool = find_tool(TOOL)
         outcome = run_tool(tool, [*options, "-o", "out.cubin", "text.ptx"], folder)
         log = outcome.output.decode(errors="replace") + outcome.errors
         if outcome.code:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ptxtemplates.bindings.structs import (
     ascii_only,
     description,
+    distinct,
     grid_rule,
     identifier,
     members_of,
@@ -111,11 +112,11 @@ def c_header(entries: Sequence[Entry], texts: Mapping[str, str] | None) -> str:
     """
     entries = sorted(entries, key=lambda entry: str(entry["variant"]))
     structs = structs_of(entries)
-    distinct = dict.fromkeys(struct.owner for struct in structs.values() if struct is not None)
-    refuse_twins([(owner, identifier(owner)) for owner in distinct], "C header")
+    owned = distinct(structs)
+    refuse_twins([(owner, identifier(owner)) for owner in owned], "C header")
     refuse_twins([(entry["variant"], identifier(entry["variant"])) for entry in entries], "C header")
     body: list[str] = []
-    for struct in {struct.owner: struct for struct in structs.values() if struct is not None}.values():
+    for struct in owned.values():
         body += ["", *_struct(struct)]
     for entry in entries:
         body += ["", *_variant(entry, structs[entry["variant"]])]

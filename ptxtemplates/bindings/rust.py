@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ptxtemplates.bindings.structs import (
     ascii_only,
     description,
+    distinct,
     grid_rule,
     identifier,
     members_of,
@@ -71,16 +72,16 @@ def rust_module(entries: Sequence[Entry], texts: Mapping[str, str] | None) -> st
     """
     entries = sorted(entries, key=lambda entry: str(entry["variant"]))
     structs = structs_of(entries)
-    distinct = {struct.owner: struct for struct in structs.values() if struct is not None}
+    owned = distinct(structs)
     refuse_twins(
         [
-            *((f"parameters of {owner}", _type_name(owner)) for owner in distinct),
+            *((f"parameters of {owner}", _type_name(owner)) for owner in owned),
             *((entry["variant"], identifier(entry["variant"], KEYWORDS)) for entry in entries),
         ],
         "Rust module",
     )
     lines = [_HEAD]
-    for struct in distinct.values():
+    for struct in owned.values():
         lines += ["", *_struct(struct)]
     for entry in entries:
         text = None if texts is None else texts[entry["variant"]]

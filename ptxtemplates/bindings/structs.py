@@ -65,6 +65,11 @@ def structs_of(entries: Iterable[Entry]) -> dict[str, Struct | None]:
     }
 
 
+def distinct(structs: Mapping[str, Struct | None]) -> dict[str, Struct]:
+    """Return each struct of `structs_of` once, by owner."""
+    return {struct.owner: struct for struct in structs.values() if struct is not None}
+
+
 def identifier(name: str, reserved: Iterable[str] = ()) -> str:
     """Make a name one that C and Rust allow: other characters become ``_``, a reserved word gets one."""
     result = re.sub("[^A-Za-z0-9_]", "_", name)

@@ -79,6 +79,7 @@ def run() -> None:
         click.echo(
             f"error: cannot write {error.filename or 'the output'}: {error.strerror or error}", err=True
         )
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - takes what is left at exit
+        # Python flushes stdout once more at exit, and would complain again after our one line
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - stays open to the end; a device, not a path
         code = 2
     sys.exit(code if isinstance(code, int) else 0)

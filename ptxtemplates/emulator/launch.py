@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from ptxtemplates.emulator.machine import WARP, Finding, Machine, Wave
+from ptxtemplates.emulator.machine import Finding, Machine, Wave
 from ptxtemplates.emulator.memory import Memory
 from ptxtemplates.emulator.program import prepare
-from ptxtemplates.emulator.types import BITS
+from ptxtemplates.emulator.types import BITS, WARP
 from ptxtemplates.errors import EmulationError
 from ptxtemplates.ptx.operands import Immediate
 from ptxtemplates.ptx.parser import parse

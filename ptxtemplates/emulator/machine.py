@@ -6,7 +6,7 @@ run first, so that they meet again as early as the program allows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Values = npt.NDArray[Any]
     Lanes = npt.NDArray[np.bool_]
-
-WARP: Final = 32
 
 
 class Finding(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptxtemplates.emulator.memory import Access
 from ptxtemplates.emulator.operations import DTYPES, UnsupportedInstruction, decode
-from ptxtemplates.emulator.types import BITS
+from ptxtemplates.emulator.types import BITS, WARP
 from ptxtemplates.ptx.operands import (
     Address,
     Immediate,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     Lanes = npt.NDArray[np.bool_]
     Execute = Callable[[Machine, Lanes], None]
 
-WARP: Final = 32
 VECTORS: Final = {"v2": 2, "v4": 4}
 
 
@@ -127,17 +126,11 @@ def _flat(operand: Operand) -> tuple[Operand, ...]:
     return (operand.first, operand.second) if isinstance(operand, Pair) else (operand,)
 
 
-def _copy(instruction: Instruction) -> Execute:
+def _convert_address(instruction: Instruction) -> Execute:
     """``cvta``: generic and global addresses are the same here."""
     if "global" not in instruction.modifiers:
         raise _unsupported(instruction, "only global addresses are known")
-    result, source = instruction.operands
-    kind = instruction.modifiers[-1]
-
-    def execute(machine: Machine, active: Lanes) -> None:
-        machine.store(result, machine.fetch(source, kind, active), active)
-
-    return execute
+    return _compute(instruction)
 
 
 def _load(instruction: Instruction) -> Execute:
@@ -253,7 +246,7 @@ def _index(own: Any, offset: Any, low: Any, high: Any, segment: Any) -> tuple[An
 _SHUFFLES: Final = {"up": _up, "down": _down, "bfly": _butterfly, "idx": _index}
 
 _FAMILIES: Final[dict[str, Callable[[Instruction], Execute]]] = {
-    "cvta": _copy,
+    "cvta": _convert_address,
     "ld": _load,
     "st": _store,
     "shfl": _shuffle,

@@ -6,6 +6,8 @@ name again: the inner meaning ends with the block.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ptxtemplates.ptx.operands import Operand, Register, SpecialRegister, Unresolved
 from ptxtemplates.ptx.registers import SPECIAL_REGISTERS
 from ptxtemplates.ptx.statements import Redeclaration, RegisterDeclaration, Undeclared
@@ -30,6 +32,13 @@ class Names:
         self.missing.clear()
 
 
+class Range(NamedTuple):
+    """A range of registers, and those of it that are used: added here, read-only elsewhere."""
+
+    declaration: RegisterDeclaration
+    registers: dict[str, Register]
+
+
 class Scope(dict[str, Operand]):
     """All names visible at one point. Looking one up (``scope[name]``) never fails: see `Unresolved`.
 
@@ -45,7 +54,7 @@ class Scope(dict[str, Operand]):
         self._around = around
         self._labels: dict[str, Operand] = {}
         self._lines: dict[str, int] = {}
-        self._ranges: dict[str, RegisterDeclaration] = {}
+        self._ranges: dict[str, Range] = {}
 
     def __missing__(self, name: str) -> Operand:
         operand = self.find(name)
@@ -94,7 +103,7 @@ class Scope(dict[str, Operand]):
         first = self._lines.get(name)
         if first is None and self._ranges:
             first = next(
-                (found.line for found in self._ranges.values() if _in_range(name, found)),
+                (found.line for found, _ in self._ranges.values() if _in_range(name, found)),
                 None,
             )
         if first is None:
@@ -118,35 +127,36 @@ class Scope(dict[str, Operand]):
         self, prefix: str, type_: str, width: int, count: int, line: int
     ) -> RegisterDeclaration:
         """Declare ``prefix<count>``; its registers are made when they are used."""
-        declaration = RegisterDeclaration(prefix, type_, width, count, line, {})
+        registers: dict[str, Register] = {}
+        declaration = RegisterDeclaration(prefix, type_, width, count, line, registers)
         for name, first in self._lines.items():
             if _in_range(name, declaration):
                 self._names.redeclared.append(Redeclaration(name, line, first))
         before = self._ranges.get(prefix)
         if before is not None:
-            self._names.redeclared.append(Redeclaration(f"{prefix}0", line, before.line))
+            self._names.redeclared.append(Redeclaration(f"{prefix}0", line, before.declaration.line))
         # Names of an outer block that the range covers change their meaning.
         for name in [name for name in self if name.startswith(prefix) and _in_range(name, declaration)]:
             del self[name]
-        self._ranges[prefix] = declaration
+        self._ranges[prefix] = Range(declaration, registers)
         return declaration
 
     def _of_range(self, name: str) -> Register | None:
         scope: Scope | None = self
         while scope is not None:
             for prefix in _prefixes(name) if scope._ranges else ():
-                declaration = scope._ranges.get(prefix)
-                if declaration is not None and _in_range(name, declaration):
-                    return self._register(name, declaration)
+                found = scope._ranges.get(prefix)
+                if found is not None and _in_range(name, found.declaration):
+                    return self._register(name, found)
             scope = scope._around
         return None
 
-    def _register(self, name: str, declaration: RegisterDeclaration) -> Register:
-        registers = declaration.registers
+    def _register(self, name: str, found: Range) -> Register:
+        declaration, registers = found
         register = registers.get(name)
         if register is None:
             register = self.new_register(name, declaration.type, declaration.width, declaration.line)
-            registers[name] = register  # type: ignore[index]  # read-only for everybody else
+            registers[name] = register
         return register
 
 

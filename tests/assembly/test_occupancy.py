@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from ptxtemplates.assembly.assembler import _run
+from ptxtemplates.assembly.assembler import TOOL, _run
 from ptxtemplates.assembly.occupancy import LIMITS, MAX_THREADS, REGISTERS, WARP, occupancy, resident_blocks
-from ptxtemplates.assembly.tools import _package_folders
+from ptxtemplates.assembly.tools import _package_folders, find_tool
 
 KIB = 1024
 HEADER: Final = "cuda_occupancy.h"
@@ -132,7 +132,7 @@ def planned(architecture: str, threads: int, blocks: int) -> bool:
         ".version 9.0\n.target sm_75\n.address_size 64\n.visible .entry f()\n"
         f".maxntid {threads}\n.minnctapersm {blocks}\n{{ ret; }}\n"
     )
-    _, log = _run(text, architecture, [f"-arch={architecture}", "-v"])
+    _, log = _run(find_tool(TOOL), text, architecture, [f"-arch={architecture}", "-v"])
     return "minnctapersm will be ignored" not in log
 
 

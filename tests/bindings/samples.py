@@ -11,7 +11,7 @@ from ptxtemplates.rendering import render
 from tests.helpers.variants import KERNELS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ptxtemplates.manifest import Entry
 
@@ -33,6 +33,17 @@ class Sample(NamedTuple):
     text: str
     c: Names
     rust: Names
+
+
+def written(
+    write: Callable[[Sequence[Entry], Mapping[str, str] | None], str],
+    samples: Sequence[Sample],
+    *,
+    embed: bool,
+) -> str:
+    """Return what a writer of bindings makes of samples, with their texts or without."""
+    texts = {sample.entry["variant"]: sample.text for sample in samples} if embed else None
+    return write([sample.entry for sample in samples], texts)
 
 
 def entry(kernel: str, variant: str, *parameters: tuple[str, str], **changed: Any) -> Entry:

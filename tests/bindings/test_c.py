@@ -11,18 +11,13 @@ import pytest
 from ptxtemplates.bindings.c import c_header
 from ptxtemplates.errors import ArtifactError
 from tests.bindings.compilers import WARNINGS, run, tool
-from tests.bindings.samples import ODD, Sample, calls_of, entry, expected, real
+from tests.bindings.samples import ODD, Sample, calls_of, entry, expected, real, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 STANDARDS = ["gcc -std=c99", "gcc -std=c11", "g++ -std=c++11", "g++ -std=c++20 -Wold-style-cast"]
-
-
-def header_of(samples: Sequence[Sample], *, embed: bool) -> str:
-    texts = {sample.entry["variant"]: sample.text for sample in samples} if embed else None
-    return c_header([sample.entry for sample in samples], texts)
 
 
 def program(samples: Sequence[Sample]) -> Iterator[str]:
@@ -56,7 +51,7 @@ def test_program_sees_what_the_manifest_says(
     tmp_path: Path, samples: Sequence[Sample], standard: str
 ) -> None:
     compiler, *options = standard.split()
-    (tmp_path / "kernels.h").write_text(header_of(samples, embed=True))
+    (tmp_path / "kernels.h").write_text(written(c_header, samples, embed=True))
     text = "\n".join(program(samples))
     if compiler == "gcc":
         text = re.sub(r"\bint\(", "(int)(", text)
@@ -71,15 +66,15 @@ def test_program_sees_what_the_manifest_says(
 def test_header_alone_compiles_twice_over(tmp_path: Path, standard: str) -> None:
     """Without PTX, with nothing of it used, included twice and beside the header of another list."""
     compiler, *options = standard.split()
-    (tmp_path / "kernels.h").write_text(header_of(real(), embed=False))
-    (tmp_path / "others.h").write_text(header_of(ODD, embed=False))
+    (tmp_path / "kernels.h").write_text(written(c_header, real(), embed=False))
+    (tmp_path / "others.h").write_text(written(c_header, ODD, embed=False))
     source = tmp_path / ("main.c" if compiler == "gcc" else "main.cpp")
     source.write_text('#include "kernels.h"\n#include "others.h"\n#include "kernels.h"\n')
     run(tool(compiler), *options, *WARNINGS, "-Wunused", "-c", source.name, cwd=tmp_path)
 
 
 def test_wrong_offset_does_not_compile(tmp_path: Path) -> None:
-    text = header_of(ODD, embed=False)
+    text = written(c_header, ODD, embed=False)
     wrong = text.replace("offsetof(types_parameters, b) == 8", "offsetof(types_parameters, b) == 4")
     assert wrong != text
     (tmp_path / "main.c").write_text(wrong)

@@ -7,12 +7,15 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from tests.bindings.compilers import WARNINGS, cuda, run, tool
 from tests.helpers.variants import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the examples are run through a POSIX shell")
 
@@ -58,6 +61,23 @@ def example(name: str, tmp_path: Path) -> Path:
     return copied
 
 
+def assert_follows_changes(build: Callable[[], str], package: Package, folder: Path) -> None:
+    """Assert that a build whose first run is done renders and compiles after those changes that ask for it."""
+    package.touch(USED)
+    assert build() == "render "
+    assert build() == ""
+    package.touch(UNUSED)
+    assert build() == ""
+    package.comment(TEMPLATE)
+    assert build() == "render compile"
+    assert build() == ""
+    (folder / "kernels.toml").write_text((folder / "kernels.toml").read_text() + REDUCE)
+    assert build() == "render compile"
+    assert build() == ""
+    package.touch(UNUSED)
+    assert build() == "render "
+
+
 def test_make(tmp_path: Path, package: Package) -> None:
     folder = example("make", tmp_path)
     make = tool("make")
@@ -73,19 +93,7 @@ def test_make(tmp_path: Path, package: Package) -> None:
     assert run("build/geometry", "5", cwd=folder).startswith(
         "batched_rope: 24 bytes of parameters, grid 8 5 1, block 32 1 1, "
     )
-    package.touch(USED)
-    assert build() == "render "
-    assert build() == ""
-    package.touch(UNUSED)
-    assert build() == ""
-    package.comment(TEMPLATE)
-    assert build() == "render compile"
-    assert build() == ""
-    (folder / "kernels.toml").write_text((folder / "kernels.toml").read_text() + REDUCE)
-    assert build() == "render compile"
-    assert build() == ""
-    package.touch(UNUSED)
-    assert build() == "render "
+    assert_follows_changes(build, package, folder)
 
 
 @pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
@@ -113,19 +121,7 @@ def test_cmake(tmp_path: Path, package: Package, generator: str) -> None:
         r"batched_rope/batched_rope\.h8\.d64\.theta10000\.ptx: largest error \d\.\de-0[78]\n",
         run("build/decode", cwd=folder),
     )
-    package.touch(USED)
-    assert build() == "render "
-    assert build() == ""
-    package.touch(UNUSED)
-    assert build() == ""
-    package.comment(TEMPLATE)
-    assert build() == "render compile"
-    assert build() == ""
-    (folder / "kernels.toml").write_text((folder / "kernels.toml").read_text() + REDUCE)
-    assert build() == "render compile"
-    assert build() == ""
-    package.touch(UNUSED)
-    assert build() == "render "
+    assert_follows_changes(build, package, folder)
 
 
 def test_cmake_without_a_driver_compiles(tmp_path: Path, package: Package) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ptxtemplates.bindings.rust import rust_module
 from ptxtemplates.errors import ArtifactError
 from tests.bindings.compilers import run, tool
-from tests.bindings.samples import ODD, Sample, calls_of, entry, expected, real
+from tests.bindings.samples import ODD, Sample, calls_of, entry, expected, real, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 
 STRICT = "#![deny(warnings, missing_docs, rust_2018_idioms, unused)]\n#![forbid(unsafe_code)]\n"
 MODULE = '//! A crate.\n/// The kernels.\npub mod kernels {\n    include!("kernels.rs");\n}\n'
-
-
-def module_of(samples: Sequence[Sample], *, embed: bool) -> str:
-    texts = {sample.entry["variant"]: sample.text for sample in samples} if embed else None
-    return rust_module([sample.entry for sample in samples], texts)
 
 
 def program(samples: Sequence[Sample]) -> Iterator[str]:
@@ -50,7 +45,7 @@ def program(samples: Sequence[Sample]) -> Iterator[str]:
 
 @pytest.mark.parametrize("samples", [real(), ODD], ids=["real", "odd"])
 def test_program_sees_what_the_manifest_says(tmp_path: Path, samples: Sequence[Sample]) -> None:
-    (tmp_path / "kernels.rs").write_text(module_of(samples, embed=True))
+    (tmp_path / "kernels.rs").write_text(written(rust_module, samples, embed=True))
     (tmp_path / "main.rs").write_text(STRICT + MODULE + "\n".join(program(samples)))
     run(tool("rustc"), "--edition=2021", "main.rs", cwd=tmp_path)
     assert run(tmp_path / "main", "texts", cwd=tmp_path).splitlines() == expected(samples)
@@ -60,7 +55,7 @@ def test_program_sees_what_the_manifest_says(tmp_path: Path, samples: Sequence[S
 @pytest.mark.parametrize("samples", [real(), ODD], ids=["real", "odd"])
 def test_library_without_std(tmp_path: Path, samples: Sequence[Sample]) -> None:
     """Public or private, used or not, nothing warns; neither does rustdoc."""
-    (tmp_path / "kernels.rs").write_text(module_of(samples, embed=False))
+    (tmp_path / "kernels.rs").write_text(written(rust_module, samples, embed=False))
     source = (
         STRICT + "#![no_std]\n" + MODULE + MODULE[MODULE.index("///") :].replace("pub mod ", "mod private_")
     )
@@ -70,14 +65,14 @@ def test_library_without_std(tmp_path: Path, samples: Sequence[Sample]) -> None:
 
 
 def test_grid_can_be_asked_for_at_compile_time(tmp_path: Path) -> None:
-    (tmp_path / "kernels.rs").write_text(module_of(real(), embed=False))
+    (tmp_path / "kernels.rs").write_text(written(rust_module, real(), embed=False))
     assertion = "matches!(kernels::batched_rope_h8_d256_theta10000::grid(3), Some((8, 3, 1)))"
     (tmp_path / "lib.rs").write_text(f"{STRICT}{MODULE}const _: () = assert!({assertion});\n")
     run(tool("rustc"), "--edition=2021", "--crate-type=rlib", "--emit=metadata", "lib.rs", cwd=tmp_path)
 
 
 def test_wrong_offset_does_not_compile(tmp_path: Path) -> None:
-    text = module_of(ODD, embed=False)
+    text = written(rust_module, ODD, embed=False)
     wrong = text.replace("offset_of!(TypesParameters, b) == 8", "offset_of!(TypesParameters, b) == 4")
     assert wrong != text
     (tmp_path / "lib.rs").write_text(wrong)

@@ -12,7 +12,7 @@ Bounds are derived from the arithmetic, with u = 2^-24 the unit roundoff of floa
 from __future__ import annotations
 
 from decimal import Decimal, localcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pytest
@@ -40,8 +40,8 @@ POSITIONS: Final = (
 def run(kernel: Kernel, rows: int, arguments: list[Any], **more: Any) -> None:
     """Execute a kernel on its grid; no finding is allowed."""
     sizes = {"rows": rows, "max_chunks": arguments[-1] if isinstance(arguments[-1], int) else 1}
-    grid = tuple(sizes[extent] if isinstance(extent, str) else extent for extent in kernel.grid)
-    report = emulate(render(kernel).text, kernel.entry, grid, kernel.block, arguments, **more)  # type: ignore[arg-type]  # three
+    x, y, z = (sizes[extent] if isinstance(extent, str) else extent for extent in kernel.grid)
+    report = emulate(render(kernel).text, kernel.entry, (x, y, z), kernel.block, arguments, **more)
     assert report.findings == ()
 
 
@@ -93,9 +93,11 @@ def rope(kernel: Kernel, x: Floats, positions: Any) -> Floats:
 
 @pytest.mark.parametrize("theta", [0.5, 1e4, 5e5, 1e8])
 @pytest.mark.parametrize(("kernel", "sign"), [(BatchedRope, 1), (BatchedRopeBackward, -1)])
-def test_rope_at_every_listed_position(kernel: type[Kernel], sign: int, theta: float) -> None:
+def test_rope_at_every_listed_position(
+    kernel: type[BatchedRope] | type[BatchedRopeBackward], sign: int, theta: float
+) -> None:
     x = np.random.default_rng(1).standard_normal((len(POSITIONS), 3, 64)).astype(np.float32)
-    out = rope(kernel(num_heads=3, head_dim=64, theta=theta), x, POSITIONS)  # type: ignore[call-arg]  # of both
+    out = rope(kernel(num_heads=3, head_dim=64, theta=theta), x, POSITIONS)
     exact, bound = rotated(x, theta, POSITIONS, sign)
     assert (np.abs(out - exact) <= bound).all()
     assert np.array_equal(out[0], x[0])  # position 0
@@ -315,17 +317,23 @@ def test_reduce_rows_do_not_depend_on_the_batch() -> None:
 # ---- chunk, and chunk then reduce
 
 
+class Decoding(NamedTuple):
+    """Sizes of one step of decoding: room for keys in each row, rows of some lengths, chunks in the partials."""
+
+    head_dim: int
+    heads: int
+    kv_heads: int
+    chunk_size: int
+    room: int
+    lengths: list[int]
+    chunks: int
+
+
 def attention(
-    head_dim: int,
-    heads: int,
-    kv_heads: int,
-    chunk_size: int,
-    room: int,
-    lengths: list[int],
-    chunks: int,
-    spread: float,
+    sizes: Decoding, spread: float
 ) -> tuple[Floats, Floats, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Run both kernels; return output, partials, attention in float64 and its bound."""
+    head_dim, heads, kv_heads, chunk_size, room, lengths, chunks = sizes
     rng = np.random.default_rng(head_dim * heads + chunk_size)
     rows = len(lengths)
     query = (rng.standard_normal((rows, heads, head_dim)) * spread).astype(np.float32)
@@ -369,35 +377,26 @@ def attention(
 
 
 @pytest.mark.parametrize(
-    ("head_dim", "heads", "kv_heads", "chunk_size", "room", "lengths", "chunks"),
+    "sizes",
     [
-        (64, 8, 2, 16, 100, [0, 1, 15, 16, 17, 100, 140, 40], 7),
-        (8, 3, 3, 5, 23, [23, 20, 3], 5),
-        (80, 4, 1, 16, 70, [40, 20], 3),
-        (128, 8, 1, 3, 120, [120, 99, 1], 40),
-        (72, 7, 1, 1, 50, [50, 35], 50),
-        (256, 2, 1, 64, 130, [130, 64, 63], 2),
-        (512, 1, 1, 2, 40, [33], 20),
-        (16, 32, 1, 128, 300, [300, 129], 3),
+        Decoding(64, 8, 2, 16, 100, [0, 1, 15, 16, 17, 100, 140, 40], 7),
+        Decoding(8, 3, 3, 5, 23, [23, 20, 3], 5),
+        Decoding(80, 4, 1, 16, 70, [40, 20], 3),
+        Decoding(128, 8, 1, 3, 120, [120, 99, 1], 40),
+        Decoding(72, 7, 1, 1, 50, [50, 35], 50),
+        Decoding(256, 2, 1, 64, 130, [130, 64, 63], 2),
+        Decoding(512, 1, 1, 2, 40, [33], 20),
+        Decoding(16, 32, 1, 128, 300, [300, 129], 3),
     ],
 )
 @pytest.mark.parametrize("spread", [1.0, 8.0])
-def test_chunk_and_reduce(
-    head_dim: int,
-    heads: int,
-    kv_heads: int,
-    chunk_size: int,
-    room: int,
-    lengths: list[int],
-    chunks: int,
-    spread: float,
-) -> None:
-    out, part, exact, bound = attention(head_dim, heads, kv_heads, chunk_size, room, lengths, chunks, spread)
+def test_chunk_and_reduce(sizes: Decoding, spread: float) -> None:
+    out, part, exact, bound = attention(sizes, spread)
     assert (np.abs(out - exact) <= bound).all()
-    for row, length in enumerate(lengths):
-        for chunk in range(-(-min(length, room) // chunk_size), chunks):  # empty ones
-            assert (part[row, :, chunk, head_dim] == -INFINITY).all()
-            assert (part[row, :, chunk, head_dim + 1] == 0).all()
+    for row, length in enumerate(sizes.lengths):
+        for chunk in range(-(-min(length, sizes.room) // sizes.chunk_size), sizes.chunks):  # empty ones
+            assert (part[row, :, chunk, sizes.head_dim] == -INFINITY).all()
+            assert (part[row, :, chunk, sizes.head_dim + 1] == 0).all()
 
 
 @pytest.mark.parametrize("level", [1e4, -1e4])

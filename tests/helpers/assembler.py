@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cuda.bindings import nvjitlink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Assembled(NamedTuple):
@@ -36,7 +39,7 @@ def assemble(text: str, architecture: str, *more: str) -> Assembled:
     return Assembled(bytes(cubin), spills)
 
 
-def _log(size: object, read: object, handle: int) -> str:
-    buffer = bytearray(size(handle))  # type: ignore[operator]  # the bindings have no types
-    read(handle, buffer)  # type: ignore[operator]  # the same
+def _log(size: Callable[[int], int], read: Callable[[int, bytearray], object], handle: int) -> str:
+    buffer = bytearray(size(handle))
+    read(handle, buffer)
     return buffer.decode(errors="replace").rstrip("\0")

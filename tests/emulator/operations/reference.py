@@ -66,7 +66,9 @@ def mode_of(flags: set[str]) -> str:
     return next((mode for mode in ("rn", "rz", "rm", "rp", "rna") if mode in flags), "rn")
 
 
-def arithmetic(name: str, integer: Callable[..., Any] | None = None) -> Callable[[list[str]], Reference]:
+def arithmetic(
+    name: str, integer: Callable[[list[str]], Reference] | None = None
+) -> Callable[[list[str]], Reference]:
     """Integers by `integer`, floats by the function of that name in `ieee`."""
     function: Callable[..., float] = getattr(ieee, "fma" if name == "mad" else name)
     count = {"fma": 3, "mad": 3, "rcp": 1, "sqrt": 1}.get(name, 2)
@@ -76,7 +78,7 @@ def arithmetic(name: str, integer: Callable[..., Any] | None = None) -> Callable
         type_ = types[0]
         if PACKED.get(type_, type_) not in FLOATS:
             assert integer is not None
-            return integer(modifiers)  # type: ignore[no-any-return]
+            return integer(modifiers)
         mode = mode_of(flags)
         if len(types) == 2:  # mixed precision
             whole = with_flags(lambda *s: function(*s, "f32", mode), "f32", flags)
@@ -231,7 +233,7 @@ def compared(flags: set[str], type_: str) -> Callable[[Any, Any], bool]:
             return nan == (name == "nan")
         if nan:
             return name not in RELATIONS
-        return bool(RELATIONS.get(name, RELATIONS.get(name[:-1]))(a, b))  # type: ignore[misc]
+        return bool(RELATIONS[name if name in RELATIONS else name[:-1]](a, b))
 
     return compare
 

@@ -39,7 +39,8 @@ def library_fma(name: str, type_: type) -> Callable[..., float]:
         pytest.skip("no C mathematics library is found")
     function = getattr(ctypes.CDLL(path), name)
     function.argtypes, function.restype = [type_] * 3, type_
-    return function  # type: ignore[no-any-return]
+    typed: Callable[..., float] = function
+    return typed
 
 
 @pytest.mark.parametrize(
