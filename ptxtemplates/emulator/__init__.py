@@ -6,7 +6,20 @@ instructions are known: one that is not is refused before anything runs.
 
 from __future__ import annotations
 
-from ptxtemplates.emulator.launch import EmulationReport, PointerTable, Unwritten, emulate
-from ptxtemplates.emulator.machine import Finding
+from ptxtemplates.emulator.arguments import PointerTable, Previous, Unwritten
+from ptxtemplates.emulator.counts import Counts
+from ptxtemplates.emulator.findings import KINDS, Finding
+from ptxtemplates.emulator.launch import EmulationReport, emulate
+from ptxtemplates.emulator.sparse import SparseArray
 
-__all__ = ["EmulationReport", "Finding", "PointerTable", "Unwritten", "emulate"]
+__all__ = [
+    "KINDS",
+    "Counts",
+    "EmulationReport",
+    "Finding",
+    "PointerTable",
+    "Previous",
+    "SparseArray",
+    "Unwritten",
+    "emulate",
+]

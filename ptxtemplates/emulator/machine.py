@@ -1,7 +1,7 @@
-"""Executes one function over many threads at once.
+"""Threads of a wave of blocks: their registers and special registers, and how instructions reach memory.
 
-All threads of a wave of blocks run in step, each a lane; where they diverge, those that are furthest behind
-run first, so that they meet again as early as the program allows.
+A register is an array of shape (blocks, threads); along an axis on which all agree its extent is 1, so that
+what is the same for a whole block, or in all blocks, is computed once.
 """
 
 from __future__ import annotations
@@ -10,66 +10,77 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ptxtemplates.emulator.asynchronous import Copies
+from ptxtemplates.emulator.findings import Finding
+from ptxtemplates.emulator.local import LocalMemory
+from ptxtemplates.emulator.memory import Access
 from ptxtemplates.emulator.operations import DTYPES, constant
-from ptxtemplates.emulator.types import BITS
+from ptxtemplates.emulator.shared import SharedMemory
+from ptxtemplates.emulator.types import BITS, WARP
+from ptxtemplates.emulator.wrapping import Wraps
 from ptxtemplates.errors import EmulationError
-from ptxtemplates.ptx.operands import (
-    Immediate,
-    Negated,
-    Register,
-    Sink,
-    SpecialRegister,
-    Symbol,
-)
+from ptxtemplates.ptx.operands import Immediate, Negated, Register, Sink, SpecialRegister
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from ptxtemplates.emulator.counts import Counter
+    from ptxtemplates.emulator.findings import Lines
+    from ptxtemplates.emulator.instances import Placed
     from ptxtemplates.emulator.memory import Memory
+    from ptxtemplates.emulator.operations import Operation
     from ptxtemplates.emulator.program import Program, Step
+    from ptxtemplates.emulator.types import Lanes, Values
     from ptxtemplates.ptx.operands import Operand
+    from ptxtemplates.ptx.statements import Instruction
 
-    Values = npt.NDArray[Any]
-    Lanes = npt.NDArray[np.bool_]
-
-
-class Finding(NamedTuple):
-    """A mistake that an execution showed: the first of its kind on its line.
-
-    Attributes
-    ----------
-    kind : str
-        Such as ``out of bounds``.
-    line : int
-        PTX line.
-    message : str
-        What happened.
-    block, thread : tuple of int
-        Who did it, in x, y, z.
-    """
-
-    kind: str
-    line: int
-    message: str
-    block: tuple[int, ...]
-    thread: tuple[int, ...]
+    Shape = tuple[int, int]
 
 
-class Wave(NamedTuple):
-    """The blocks that run at once. A block's threads fill whole warps; lanes behind the last do not exist.
+class Launch(NamedTuple):
+    """What all waves of a launch share.
 
     Attributes
     ----------
-    special : dict of str to numpy.ndarray
-        Special registers by name and component, ``%tid.x``; a value for each lane.
-    exists : numpy.ndarray
-        Which lanes are threads.
+    kernel : str
+        Name of the entry.
+    program : Program
+        What runs.
+    memory : Memory
+        Global memory.
+    shared : tuple of Placed
+        Variables in shared memory.
+    findings : dict
+        Where findings go, by kind and line.
+    lines : Lines
+        Where PTX lines come from.
+    counter : Counter or None
+        Counts what is executed.
     """
 
-    special: dict[str, npt.NDArray[np.uint32]]
-    exists: Lanes
+    kernel: str
+    program: Program
+    memory: Memory
+    shared: tuple[Placed, ...]
+    findings: dict[tuple[str, int], Finding]
+    lines: Lines
+    counter: Counter | None
+
+
+class Reach(NamedTuple):
+    """Threads that take part in an access, and where their results belong.
+
+    Attributes
+    ----------
+    access : Access
+    shape : tuple of int or None
+        Shape of the addresses, if all threads take part; None if some do.
+    """
+
+    access: Access
+    shape: Shape | None
 
 
 class Machine:
@@ -77,161 +88,314 @@ class Machine:
 
     Parameters
     ----------
-    program : Program
-        What to run.
-    wave : Wave
-        The threads.
-    memory : Memory
-        Global memory; its findings come to `report`.
-    addresses : mapping of str to int
-        Of the module's variables.
-    parameters : mapping of str to int
-        Values of the kernel's parameters, as bits.
-    findings : dict
-        Where findings go, by kind and line.
+    launch : Launch
+    special : dict of str to numpy.ndarray
+        Special registers by name and component, such as ``%tid.x``.
+    first_block : int
+        Number of the first block, from 1.
+
+    Attributes
+    ----------
+    alive : numpy.ndarray of bool, shape (blocks, threads)
+        Threads that have not ended.
+    every : bool
+        Whether the instruction that is being executed runs in all of them.
+    now : int
+        Step of the launch.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        wave: Wave,
-        memory: Memory,
-        addresses: Mapping[str, int],
-        parameters: Mapping[str, int],
-        findings: dict[tuple[str, int], Finding],
-    ) -> None:
-        self.wave = wave
-        self.memory = memory
-        self.parameters = parameters
-        self.lanes = wave.exists.size
-        self.steps = 0
-        self._program = program
-        self._addresses = addresses
-        self._findings = findings
-        self._line = 0
-        self._values: list[Values | None] = [None] * program.registers
-        self._set: list[Lanes | None] = [None] * program.registers
-        """For a register that some lanes have not set: those that have; None where all have."""
+    def __init__(self, launch: Launch, special: dict[str, Values], first_block: int, now: int) -> None:
+        self.launch = launch
+        self.memory = launch.memory
+        self.special = special
+        self.blocks = special["%ctaid.x"].shape[0]
+        self.threads = special["%tid.x"].shape[1]
+        self.shape: Shape = (self.blocks, self.threads)
+        self.alive: Lanes = np.ones(self.shape, np.bool_)
+        self.all_alive = True
+        self.running: Lanes = self.alive
+        """Threads that are at the instruction, whether its guard lets them run it or not."""
+        self.every = True
+        self.now = now
+        self.wraps = Wraps(self)
+        self.copies = Copies(self)
+        self.shared = SharedMemory(self, launch.shared, launch.program.granules["shared"])
+        local = launch.program.local
+        self.local = LocalMemory(self.blocks * self.threads, local, self.report)
+        self.waited: Lanes = np.zeros(self.shape, np.bool_)
+        """Threads behind griddepcontrol.wait."""
+        self.step: Step = launch.program.steps[0]
+        self._numbers: dict[Shape, tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]] = {}
+        self._first_block = first_block
+        # behind the registers of the program lies the carry flag
+        self._values: list[Values | None] = [None] * (launch.program.registers + 1)
+        self._set: list[Lanes | None] = [None] * (launch.program.registers + 1)
+        """For a register that some threads have not set: those that have; None where all have."""
         self._constants: dict[tuple[Immediate, str], Values] = {}
+        self.carry = Register("carry flag", "pred", 1, launch.program.registers, 0)
 
-    def run(self, limit: int) -> None:
-        """Run all lanes to their end.
+    # ---- findings
 
-        Raises
-        ------
-        EmulationError
-            If that takes more than `limit` steps.
-        """
-        steps: Sequence[Step] = self._program.steps
-        alive = self.wave.exists.copy()
-        mask = alive
-        places: npt.NDArray[np.int32] | None = None
-        place = 0
-        while alive.any():
-            if places is not None:
-                place = int(places[alive].min())
-                mask = alive & (places == place)
-                if np.array_equal(mask, alive):
-                    places = None
-            step = steps[place]
-            self._line = step.line
-            self.steps += 1
-            if self.steps > limit:
-                raise EmulationError(
-                    f"line {step.line}: still running after {limit} steps: a loop does not end"
-                )
-            active = mask if step.guard is None else mask & self.fetch(step.guard, "pred", mask)
-            if step.execute is not None:
-                if active.any():
-                    step.execute(self, active)
-            elif step.target is None:
-                alive &= ~active
-                mask = mask & alive
-            else:
-                left = mask & ~active
-                if not left.any():
-                    place = step.target - 1
-                elif active.any():
-                    if places is None:
-                        places = np.full(self.lanes, place, np.int32)
-                    places[active] = step.target
-                    places[left] = place + 1
-                    continue
-            if places is not None:
-                places[mask] = place + 1
-            place += 1
-
-    def report(self, kind: str, message: str, lane: int) -> None:
-        """Note a finding at the line that is being executed."""
-        key = (kind, self._line)
-        if key not in self._findings:
-            block, thread = (
-                tuple(int(self.wave.special[f"%{name}.{axis}"][lane]) for axis in "xyz")
-                for name in ("ctaid", "tid")
+    def report(
+        self,
+        kind: str,
+        message: str,
+        lane: int,
+        *,
+        address: int | None = None,
+        buffer: str | None = None,
+        instruction: Instruction | None = None,
+    ) -> None:
+        """Note a finding of one thread, at the instruction that is being executed or another."""
+        instruction = instruction or self.step.instruction
+        key = (kind, instruction.line)
+        if key not in self.launch.findings:
+            block, thread = divmod(lane, self.threads)
+            self.launch.findings[key] = Finding(
+                kind,
+                instruction.line,
+                message,
+                tuple(int(self.special[f"%ctaid.{axis}"][block, 0]) for axis in "xyz"),
+                tuple(int(self.special[f"%tid.{axis}"][0, thread]) for axis in "xyz"),
+                self.launch.kernel,
+                self.launch.lines.source_of(instruction),
+                address,
+                buffer,
             )
-            self._findings[key] = Finding(kind, self._line, message, block, thread)
 
-    def fetch(self, operand: Operand, kind: str, active: Lanes) -> Values:
-        """Return an operand for every lane, as the NumPy type of the PTX type `kind`."""
+    def report_lanes(self, kind: str, message: str, lanes: Values) -> None:
+        """Note a finding of the first of the threads in a mask, if there is one."""
+        if lanes.any():
+            self.report(kind, message, int(np.broadcast_to(lanes, self.shape).argmax()))
+
+    # ---- registers
+
+    def fetch(self, operand: Operand, kind: str, active: Lanes, *, copies: bool = False) -> Values:
+        """Return an operand for every thread, as the NumPy type of the PTX type `kind`.
+
+        Parameters
+        ----------
+        operand : Operand
+        kind : str
+        active : numpy.ndarray of bool
+            Threads that use it.
+        copies : bool
+            Whether it is only copied, so that it need not be set.
+        """
         if isinstance(operand, Register):
-            return self._register(operand, kind, active)
-        if isinstance(operand, SpecialRegister):
-            name = operand.name if operand.component is None else f"{operand.name}.{operand.component}"
-            return _as(self.wave.special[name], kind)
+            return self._register(operand, kind, active, copies=copies)
+        if isinstance(operand, Immediate):
+            key = (operand, kind)
+            if key not in self._constants:
+                self._constants[key] = constant(operand, kind).reshape(1, 1)
+            return self._constants[key]
         if isinstance(operand, Negated):
             return ~self.fetch(operand.operand, kind, active)
-        if isinstance(operand, Symbol) and operand.name in self._addresses:
-            operand = Immediate(self._addresses[operand.name] + operand.offset, "u64")
-        if not isinstance(operand, Immediate):
-            raise EmulationError(f"line {self._line}: cannot take {operand} as an operand")
-        key = (operand, kind)
-        if key not in self._constants:
-            self._constants[key] = np.repeat(constant(operand, kind), self.lanes)
-        return self._constants[key]
+        if isinstance(operand, SpecialRegister):
+            name = operand.name if operand.component is None else f"{operand.name}.{operand.component}"
+            if name in self.special:
+                return as_type(self.special[name], kind)
+        raise EmulationError(f"line {self.step.instruction.line}: cannot take {operand} as an operand")
 
-    def _register(self, register: Register, kind: str, active: Lanes) -> Values:
+    def _register(self, register: Register, kind: str, active: Lanes, *, copies: bool) -> Values:
         values = self._values[register.number]
         known = self._set[register.number]
         if values is None:
-            self.report("unset register", f"{register.name} is read and was never set", int(active.argmax()))
+            if not copies:
+                self.report_lanes("unset register", f"{register.name} is read and was never set", active)
             values = np.zeros(
-                self.lanes, DTYPES["pred" if register.type == "pred" else f"b{BITS[register.type]}"]
+                (1, 1), DTYPES["pred" if register.type == "pred" else f"b{BITS[register.type]}"]
             )
-        elif known is not None:
+        elif known is not None and not copies:
             unset = active & ~known
-            if unset.any():
-                message = f"{register.name} is read and was not set on the way there"
-                self.report("unset register", message, int(unset.argmax()))
-        return _as(values, kind)
+            self.report_lanes(
+                "unset register", f"{register.name} is read and was not set on the way there", unset
+            )
+        return as_type(values, kind)
 
     def store(self, operand: Operand, result: Values, active: Lanes) -> None:
-        """Set a register of the active lanes; `result` has the NumPy type of the instruction's type."""
+        """Set a register of the active threads; `result` has the NumPy type of the instruction's type."""
         if isinstance(operand, Sink):
             return
-        if not isinstance(operand, Register):
-            raise EmulationError(f"line {self._line}: cannot store into {operand}")
+        if not isinstance(operand, Register) or operand.width != 1:
+            raise EmulationError(f"line {self.step.instruction.line}: cannot store into {operand}")
         number = operand.number
-        value = np.ascontiguousarray(np.broadcast_to(result, (self.lanes,)))
         if operand.type != "pred":
             # a register wider than the result is filled with its sign (ISA, "Operand Size Exceeding
             # Instruction-Type Size"): NumPy extends by the sign of the type it comes from
-            bits = value if value.dtype.kind == "i" else value.view(f"u{value.dtype.itemsize}")
-            value = bits.astype(f"u{BITS[operand.type] // 8}", copy=False)
+            wanted = BITS[operand.type] // 8
+            if result.dtype.kind not in "iu":
+                result = result.view(f"u{result.dtype.itemsize}")
+            if result.dtype.itemsize != wanted:
+                result = result.astype(f"{result.dtype.kind}{wanted}")
+            if result.dtype.kind == "i":
+                result = result.view(f"u{wanted}")
+        if self.every:
+            self._values[number] = result
+            self._set[number] = None
+            return
         before = self._values[number]
         if before is None:
-            self._values[number] = np.where(active, value, np.zeros((), value.dtype))
-            self._set[number] = None if active.all() else active.copy()
+            self._values[number] = np.where(active, result, result.dtype.type(0))
+            self._set[number] = active.copy()
             return
-        self._values[number] = np.where(active, value, before)
+        self._values[number] = np.where(active, result, before)
         known = self._set[number]
         if known is not None:
             known = known | active
             self._set[number] = None if known.all() else known
 
+    def forget(self, operand: Operand, lanes: npt.NDArray[np.int64]) -> None:
+        """Let a register count as unset in some threads."""
+        if isinstance(operand, Register):
+            known = self._set[operand.number]
+            known = np.ones(self.shape, np.bool_) if known is None else known.copy()
+            known.reshape(-1)[lanes] = False
+            self._set[operand.number] = known
 
-def _as(values: Values, kind: str) -> Values:
+    def known(self, operand: Operand, lanes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_] | None:
+        """Return whether a register was set in some threads; None if in all."""
+        if not isinstance(operand, Register):
+            return None
+        if self._values[operand.number] is None:
+            return np.zeros(lanes.size, np.bool_)
+        known = self._set[operand.number]
+        return None if known is None else known.reshape(-1)[lanes]
+
+    def apply(self, operation: Operation, sources: Sequence[Values]) -> list[Values]:
+        """Compute an operation; sources that agree along an axis are computed with once."""
+        shape = sources[0].shape
+        for source in sources:
+            if source.shape != shape:
+                shape = (
+                    max(each.shape[0] for each in sources),
+                    max(each.shape[1] for each in sources),
+                )
+                sources = [np.broadcast_to(each, shape) for each in sources]
+                break
+        results = operation.compute(*(source.reshape(-1) for source in sources))
+        return [result.reshape(shape) for result in results]
+
+    # ---- memory
+
+    def full(self, values: Values) -> Values:
+        """Return a value for each thread of each block."""
+        return np.broadcast_to(values, self.shape)
+
+    def reach(
+        self,
+        addresses: Values,
+        active: Lanes,
+        size: int,
+        elements: int,
+        *,
+        strong: bool = False,
+        spread: Shape | None = None,
+    ) -> Reach:
+        """Return the access of the active threads.
+
+        Parameters
+        ----------
+        addresses : numpy.ndarray of uint64
+        active : numpy.ndarray of bool
+        size, elements : int
+            Bytes of an element, elements of a thread.
+        strong : bool
+            As in `Access`.
+        spread : tuple of int, optional
+            The shape of what is stored there, if it is larger.
+        """
+        if self.every and self.all_alive and self.launch.counter is None:
+            shape = addresses.shape
+            if spread is not None and spread != shape:
+                shape = (max(shape[0], spread[0]), max(shape[1], spread[1]))
+                addresses = np.broadcast_to(addresses, shape)
+            lanes, blocks = self._numbered(shape)
+            return Reach(Access(addresses.reshape(-1), lanes, blocks, size, elements, strong), shape)
+        every, blocks = self._numbered(self.shape)
+        lanes = np.flatnonzero(active)
+        access = Access(self.full(addresses)[active], every[lanes], blocks[lanes], size, elements, strong)
+        return Reach(access, None)
+
+    def _numbered(self, shape: Shape) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """Return the numbers of the threads, and of their blocks, that an array of a shape stands for."""
+        if shape not in self._numbers:
+            lanes = np.arange(shape[0])[:, None] * self.threads + np.arange(shape[1])
+            blocks = lanes // self.threads + self._first_block
+            self._numbers[shape] = lanes.reshape(-1), blocks.astype(np.int32).reshape(-1)
+        return self._numbers[shape]
+
+    def part(self, values: Values, reach: Reach, active: Lanes) -> npt.NDArray[Any]:
+        """Return the values of the threads of an access."""
+        if reach.shape is not None:
+            if values.shape != reach.shape:
+                values = np.broadcast_to(values, reach.shape)
+            return values.reshape(-1)
+        return self.full(values)[active]
+
+    def whole(self, part: npt.NDArray[Any], reach: Reach) -> Values:
+        """Return values of the threads of an access as values of a register."""
+        if reach.shape is not None:
+            return part.reshape(reach.shape)
+        values = np.zeros(self.shape, part.dtype)
+        values.reshape(-1)[reach.access.lanes] = part
+        return values
+
+    def numbered(self, active: Lanes) -> npt.NDArray[np.int32]:
+        """Return the numbers of the blocks of the active threads."""
+        return self._numbered(self.shape)[1][np.flatnonzero(active)]
+
+    def check_previous(self, access: Access) -> None:
+        """Report a use of what the kernel before writes by threads that have not waited for it."""
+        if self.memory.has_previous:
+            early = ~self.waited.reshape(-1)[access.lanes]
+            if early.any():
+                self.memory.report_previous(access.at(early))
+
+    # ---- warps
+
+    def check_members(self, members: Operand, active: Lanes) -> Values:
+        """Report lanes that a warp instruction names and that do not run it; return who names whom.
+
+        Returns
+        -------
+        numpy.ndarray of uint32
+            The mask of each thread.
+        """
+        named = self.fetch(members, "b32", active)
+        own = self.special["%laneid"]
+        outside = active & ((named >> own) & np.uint32(1) == 0)
+        self.report_lanes("shuffle", "the executing lane is not in its own member mask", outside)
+        if not (self.every and self.all_alive and self.threads % WARP == 0):
+            here = self.mask_of(active)
+            alive = self.mask_of(self.alive)
+            absent = active & (named & alive & ~here != 0)
+            self.report_lanes("shuffle", "a lane that the member mask names does not take part", absent)
+        return named
+
+    def mask_of(self, lanes: Lanes) -> Values:
+        """Return the lanes of each warp for which something holds, as the bits of a number."""
+        bits = self.by_warp(lanes).astype(np.uint32) << np.arange(WARP, dtype=np.uint32)
+        return self.from_warps(np.bitwise_or.reduce(bits, axis=2, keepdims=True))
+
+    def by_warp(self, lanes: Values, padding: bool = False) -> Values:
+        """Return values of shape (blocks, warps, 32); threads that do not exist have `padding`."""
+        full = self.full(lanes)
+        missing = -self.threads % WARP
+        if missing:
+            full = np.pad(full, ((0, 0), (0, missing)), constant_values=padding)
+        return full.reshape(self.blocks, -1, WARP)
+
+    def from_warps(self, values: Values) -> Values:
+        """Return values of shape (blocks, warps, 32 or 1) as values of a register."""
+        if values.shape[2] == 1:
+            values = np.broadcast_to(values, (*values.shape[:2], WARP))
+        return np.ascontiguousarray(values.reshape(self.blocks, -1)[:, : self.threads])
+
+
+def as_type(values: Values, kind: str) -> Values:
     """Look at the low bits of values as another type."""
-    wanted = np.dtype(DTYPES[kind])
+    wanted = DTYPES[kind]
     if values.dtype == wanted:
         return values
     if values.dtype.itemsize != wanted.itemsize:

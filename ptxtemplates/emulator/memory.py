@@ -6,57 +6,76 @@ or went past the end, meets no other buffer.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from ptxtemplates.emulator.conflicts import Conflicts
+from ptxtemplates.emulator.regions import Region
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
+    from ptxtemplates.emulator.sparse import SparseArray
+
     Addresses = npt.NDArray[np.uint64]
-    Lanes = npt.NDArray[np.bool_]
+    Indices = npt.NDArray[np.int64]
+    Report = Callable[..., None]
 
 FIRST_ADDRESS: Final = 1 << 33
 GAP: Final = (1 << 32) + (1 << 20)
 ALIGNMENT: Final = 256
 """Of every buffer, as `cudaMalloc` gives."""
 
-
-class Region(NamedTuple):
-    """A buffer.
-
-    Attributes
-    ----------
-    name : str
-        What findings call it.
-    base : int
-        Its address.
-    data : numpy.ndarray
-        Its bytes: a view of the caller's array.
-    written : numpy.ndarray or None
-        For each byte whether anyone wrote it; None where all are.
-    """
-
-    name: str
-    base: int
-    data: npt.NDArray[np.uint8]
-    written: npt.NDArray[np.bool_] | None
-
-    @property
-    def end(self) -> int:
-        """The address behind it."""
-        return self.base + self.data.size
+WIDEST: Final = 16
+"""Bytes that are moved at once; a wider access is done in parts."""
 
 
 class Access(NamedTuple):
-    """One load or store of all lanes: addresses, which lanes take part, bytes an element, elements."""
+    """One memory instruction of some threads.
+
+    Attributes
+    ----------
+    addresses : numpy.ndarray of uint64, shape (n,)
+        Of each thread.
+    lanes : numpy.ndarray of int, shape (n,)
+        Number of each thread in the wave.
+    blocks : numpy.ndarray of int32, shape (n,)
+        Number of its block, from 1, in the order in which blocks are run.
+    size, elements : int
+        Bytes of an element, and elements of each thread.
+    strong : bool
+        Whether it may meet other strong accesses: atomic, volatile, relaxed, acquiring or releasing ones.
+    """
 
     addresses: Addresses
-    lanes: Lanes
+    lanes: npt.NDArray[np.int64]
+    blocks: npt.NDArray[np.int32]
     size: int
     elements: int
+    strong: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of each thread."""
+        return self.size * self.elements
+
+    def at(self, chosen: npt.NDArray[Any]) -> Access:
+        """Return the access of some of the threads, by mask or by number."""
+        return self._replace(
+            addresses=self.addresses[chosen], lanes=self.lanes[chosen], blocks=self.blocks[chosen]
+        )
+
+
+class Part(NamedTuple):
+    """The threads of an access that meet one buffer: who (None: all), and where their bytes are kept."""
+
+    region: Region
+    chosen: npt.NDArray[np.int64] | None
+    places: Indices
 
 
 class Memory:
@@ -65,99 +84,258 @@ class Memory:
     Parameters
     ----------
     report : callable
-        Called with the kind of a finding, a message, and the lane, for each access that is wrong.
+        Called with the kind of a finding, a message, the thread, and ``address=`` and ``buffer=``.
     """
 
-    def __init__(self, report: Callable[[str, str, int], None]) -> None:
+    def __init__(self, report: Report) -> None:
+        self.conflicts = Conflicts(report)
         self._report = report
         self._regions: list[Region] = []
-        self._bases = np.zeros(0, np.uint64)
+        self._bases: list[int] = []
+        self._known: dict[tuple[int, int], Region] = {}
 
-    def add(self, name: str, array: npt.NDArray[Any], *, written: bool = True) -> int:
-        """Give an array an address; what kernels write lands in it.
+    def add(self, name: str, data: npt.NDArray[Any] | SparseArray, **properties: bool) -> Region:
+        """Give an array an address; what kernels write lands in it. One that has an address keeps it.
 
         Parameters
         ----------
         name : str
             What findings call it.
-        array : numpy.ndarray
+        data : numpy.ndarray or SparseArray
             Contiguous, of any type.
-        written : bool
-            Whether it holds values: reading an element of one that does not, before a thread writes it, is a
-            finding.
-        """
-        if not array.flags.c_contiguous:
-            raise ValueError(f"{name} must be contiguous")
-        data = array.reshape(-1).view(np.uint8)
-        end = self._regions[-1].end + GAP if self._regions else FIRST_ADDRESS
-        region = Region(name, end + -end % ALIGNMENT, data, None if written else np.zeros(data.size, bool))
-        self._regions.append(region)
-        self._bases = np.array([each.base for each in self._regions], np.uint64)
-        return region.base
+        **properties : bool
+            `written`, `constant` and `previous`, as in `Region`.
 
-    def load(self, access: Access) -> list[npt.NDArray[Any]]:
-        """Return the elements that each lane loads, as unsigned integers; 0 where the access is wrong."""
-        kind = np.dtype(f"u{access.size}")
-        results = [np.zeros(access.addresses.size, kind) for _ in range(access.elements)]
-        for region, lanes, indices in self._parts(access):
-            elements = self._elements(region, kind)
-            for number, result in enumerate(results):
-                result[lanes] = elements[indices + number]
+        Raises
+        ------
+        ValueError
+            If the array is not contiguous, or overlaps another without being the same.
+        """
+        start = id(data)
+        if isinstance(data, np.ndarray):
+            if not data.flags.c_contiguous:
+                raise ValueError(f"{name} must be contiguous")
+            start = data.__array_interface__["data"][0]
+            for (other, size), region in self._known.items():
+                if (
+                    data.nbytes
+                    and other < start + data.nbytes
+                    and start < other + size
+                    and (start, data.nbytes) != (other, size)
+                ):
+                    raise ValueError(f"{name} overlaps {region.name}: pass the same array, or separate ones")
+            data = data.reshape(-1).view(np.uint8)
+        key = (start, data.nbytes)
+        if key in self._known and data.nbytes:
+            return self._known[key]
+        end = self._regions[-1].end + GAP if self._regions else FIRST_ADDRESS
+        region = Region(name, end + -end % ALIGNMENT, data, **properties)
+        self._regions.append(region)
+        self._bases.append(region.base)
+        self._known[key] = region
+        return region
+
+    def share(self, buffers: set[str] | None) -> None:
+        """Say which buffers stores may reach, by name (None: any): conflicts are looked for there."""
+        for region in self._regions:
+            region.shared = not region.constant and (
+                buffers is None or region.name.partition("[")[0] in buffers
+            )
+
+    def load(self, access: Access, *, untouched: bool = False) -> list[npt.NDArray[Any]]:
+        """Return the elements that each thread loads, as unsigned integers; 0 where the access is wrong.
+
+        Parameters
+        ----------
+        access : Access
+        untouched : bool
+            Whether the kernel promises not to write there (``ld.global.nc``).
+        """
+        results = None
+        for region, chosen, places in self._parts(access):
+            mine = access if chosen is None else access.at(chosen)
             if region.written is not None:
-                self._check_written(region, lanes, indices, access)
-        return results
+                self._check_written(region, mine, places)
+            if region.shared:
+                self.conflicts.load(region, mine, places, untouched=untouched)
+            values = _gather(region, places, access)
+            if chosen is None:
+                return values
+            if results is None:
+                results = _nothing(access)
+            for result, value in zip(results, values, strict=True):
+                result[chosen] = value
+        return _nothing(access) if results is None else results
 
     def store(self, access: Access, values: list[npt.NDArray[Any]]) -> None:
-        """Write the elements of each lane; of lanes that write one place, the last wins."""
+        """Write the elements of each thread; of threads that write one place, the last wins."""
         kind = np.dtype(f"u{access.size}")
-        for region, lanes, indices in self._parts(access):
-            elements = self._elements(region, kind)
+        for region, chosen, places in self._parts(access):
+            mine = access if chosen is None else access.at(chosen)
+            if region.constant:
+                self._report_at("read-only memory", mine, 0, region)
+                continue
+            if region.shared:
+                self.conflicts.store(region, mine, places)
+            elements = region.records(access.size)
+            where = places // access.size if access.size > 1 else places
             for number, value in enumerate(values):
-                elements[indices + number] = value.view(kind)[lanes]
-            if region.written is not None:
-                written = region.written[: elements.size * access.size].reshape(-1, access.size)
-                for number in range(access.elements):
-                    written[indices + number] = True
+                content = value.view(kind) if value.dtype != kind else value
+                elements[where + number if number else where] = content if chosen is None else content[chosen]
+            mark_written(region.written, places, access.bytes)
 
-    @staticmethod
-    def _elements(region: Region, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-        usable = region.data.size - region.data.size % kind.itemsize
-        return region.data[:usable].view(kind)
-
-    def _parts(self, access: Access) -> list[tuple[Region, npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-        """Sort the lanes by region: indices of lanes, and of their elements; wrong accesses are left out."""
-        lanes = np.flatnonzero(access.lanes)
-        addresses = access.addresses[lanes]
-        bytes_ = access.size * access.elements
-        parts = []
-        numbers = np.searchsorted(self._bases, addresses, side="right") - 1
-        for number in np.unique(numbers):
-            mine = numbers == number
-            region = self._regions[max(number, 0)]
-            offsets = (addresses[mine] - np.uint64(region.base)).astype(np.int64)
-            inside = (offsets >= 0) & (offsets + bytes_ <= region.data.size)
-            aligned = offsets % bytes_ == 0
-            for bad, finding in ((~inside, "out of bounds"), (inside & ~aligned, "misaligned")):
-                for lane in lanes[mine][bad][:1]:
-                    self._report(finding, self._where(int(access.addresses[lane]), bytes_), int(lane))
-            good = inside & aligned
-            parts.append((region, lanes[mine][good], offsets[good] // access.size))
-        return parts
-
-    def _check_written(
-        self, region: Region, lanes: npt.NDArray[np.intp], indices: npt.NDArray[np.intp], access: Access
+    def update(
+        self, access: Access, change: Callable[[npt.NDArray[Any], Indices, Any], None], *, compares: bool
     ) -> None:
-        assert region.written is not None
-        usable = region.data.size - region.data.size % access.size
-        written: Lanes = np.all(region.written[:usable].reshape(-1, access.size), axis=1)
-        for number in range(access.elements):
-            for lane in lanes[~written[indices + number]][:1]:
-                address = int(access.addresses[lane]) + number * access.size
-                self._report("unwritten memory", self._where(address, access.size), int(lane))
+        """Let a function change elements in place, atomically.
 
-    def _where(self, address: int, size: int) -> str:
-        nearest = min(self._regions, key=lambda region: max(region.base - address, address - region.end, 0))
-        place = (
-            f"{address - nearest.base} bytes behind the start of {nearest.name} ({nearest.data.size} bytes)"
-        )
-        return f"{size} bytes at {address:#x}, {place}"
+        Parameters
+        ----------
+        access : Access
+        change : callable
+            Called for each buffer with its elements as unsigned integers, the index of the first of each
+            thread, and which of the access's threads they are (a slice or numbers).
+        compares : bool
+            Whether it is a compare-and-swap.
+        """
+        for region, chosen, places in self._parts(access):
+            mine = access if chosen is None else access.at(chosen)
+            if region.constant:
+                self._report_at("read-only memory", mine, 0, region)
+                continue
+            if region.written is not None:
+                self._check_written(region, mine, places)
+            if region.shared:
+                self.conflicts.update(region, mine, places, compares=compares)
+            change(
+                region.records(access.size), places // access.size, slice(None) if chosen is None else chosen
+            )
+
+    @property
+    def has_previous(self) -> bool:
+        """Whether the kernel before in the stream fills a buffer."""
+        return any(region.previous for region in self._regions)
+
+    def report_previous(self, access: Access) -> None:
+        """Report the first access to a buffer that the kernel before may still fill."""
+        for region, chosen, _ in self._parts(access):
+            if region.previous:
+                mine = access if chosen is None else access.at(chosen)
+                if mine.lanes.size:
+                    self._report_at("griddepcontrol", mine, 0, region)
+
+    def nearest(self, address: int) -> Region:
+        """Return the buffer that is nearest to an address."""
+        return min(self._regions, key=lambda region: max(region.base - address, address - region.end, 0))
+
+    def region_at(self, address: int) -> Region | None:
+        """Return the buffer that an address lies in."""
+        number = bisect_right(self._bases, address) - 1
+        region = self._regions[max(number, 0)] if self._regions else None
+        return region if region is not None and region.base <= address < region.end else None
+
+    def _parts(self, access: Access) -> Iterator[Part]:
+        """Sort the threads by buffer; wrong accesses are reported and left out."""
+        if not access.addresses.size:
+            return
+        first = self.region_at(int(access.addresses[0]))
+        if first is not None:
+            offsets = access.addresses - np.uint64(first.base)
+            inside = int(offsets.max()) + access.bytes <= first.size
+            if inside and not int(np.bitwise_or.reduce(offsets)) & (access.bytes - 1):
+                yield Part(first, None, first.bytes_at(offsets.view(np.int64)))
+                return
+        bases = np.array(self._bases, np.uint64)
+        numbers = np.maximum(np.searchsorted(bases, access.addresses, side="right") - 1, 0)
+        for number in np.unique(numbers):
+            region = self._regions[number]
+            mine = np.flatnonzero(numbers == number)
+            offsets = (access.addresses[mine] - np.uint64(region.base)).view(np.int64)
+            inside = (offsets >= 0) & (offsets <= region.size - access.bytes)
+            aligned = offsets % access.bytes == 0
+            for bad, kind in ((~inside, "out of bounds"), (inside & ~aligned, "misaligned")):
+                if bad.any():
+                    self._report_at(kind, access.at(mine[bad]), 0, None)
+            good = inside & aligned
+            if not good.any():
+                continue
+            yield Part(region, mine[good], region.bytes_at(offsets[good]))
+
+    def _check_written(self, region: Region, access: Access, places: Indices) -> None:
+        assert region.written is not None
+        unwritten = first_unwritten(region.written, places, access.bytes)
+        if unwritten is not None:
+            thread, byte = unwritten
+            self._report_at(
+                "unwritten memory", access.at(np.array([thread])), byte - byte % access.size, region
+            )
+
+    def _report_at(self, kind: str, access: Access, byte: int, region: Region | None) -> None:
+        """Report a mistake of the first thread of an access, `byte` bytes into it."""
+        address = int(access.addresses[0]) + byte
+        near = self.nearest(address) if region is None else region
+        message = f"{access.bytes} bytes at {address:#x}, {_offset(address, near)}"
+        self._report(kind, message, int(access.lanes[0]), address=address, buffer=near.name)
+
+
+def _offset(address: int, region: Region) -> str:
+    size = f"({region.size} bytes)"
+    if address < region.base:
+        return f"{region.base - address} bytes before the start of {region.name} {size}"
+    if address >= region.end:
+        return f"{address - region.end} bytes behind the end of {region.name} {size}"
+    return f"{address - region.base} bytes into {region.name} {size}"
+
+
+def _nothing(access: Access) -> list[npt.NDArray[Any]]:
+    return [np.zeros(access.addresses.size, f"u{access.size}") for _ in range(access.elements)]
+
+
+def _gather(region: Region, places: Indices, access: Access) -> list[npt.NDArray[Any]]:
+    """Read the elements of each thread, as few gathers as the widths allow."""
+    whole = min(access.bytes, WIDEST)
+    per_part = whole // access.size
+    results: list[npt.NDArray[Any]] = []
+    kind = np.dtype(f"u{access.size}")
+    for part in range(access.bytes // whole):
+        index = places // whole if not part else places // whole + part
+        content = region.records(whole)[index]
+        if per_part == 1:
+            results.append(content.view(kind))
+        else:
+            columns = content.view(kind).reshape(-1, per_part)
+            results += [columns[:, number].copy() for number in range(per_part)]
+    return results
+
+
+def mark_written(written: npt.NDArray[np.bool_] | None, places: Indices, count: int) -> None:
+    """Note that `count` bytes from each place on were written; None stands for memory that all is."""
+    if written is not None:
+        for part, flags in _flags(written, places, count):
+            flags[part] = ONES[flags.itemsize]
+
+
+def first_unwritten(written: npt.NDArray[np.bool_], places: Indices, count: int) -> tuple[int, int] | None:
+    """Return which of the places, and which of its bytes, is the first that nobody wrote."""
+    for part, flags in _flags(written, places, count):
+        bad = flags[part] != ONES[flags.itemsize]
+        if bad.any():
+            thread = int(bad.argmax())
+            start = int(places[thread])
+            return thread, int((~written[start : start + count]).argmax())
+    return None
+
+
+def _flags(
+    written: npt.NDArray[np.bool_], places: Indices, count: int
+) -> Iterator[tuple[Indices, npt.NDArray[Any]]]:
+    """Look at the flags of aligned bytes as few integers."""
+    whole = min(count, 8)
+    flags = written[: written.size - written.size % whole].view(f"u{whole}")
+    first = places // whole
+    for part in range(count // whole):
+        yield (first + part if part else first), flags
+
+
+ONES: Final = {size: int.from_bytes(b"\1" * size, "little") for size in (1, 2, 4, 8)}
+"""So many flags that are set, as one integer."""

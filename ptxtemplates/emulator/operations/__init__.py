@@ -7,7 +7,21 @@ flow are the machine's.
 
 from __future__ import annotations
 
+from ptxtemplates.emulator.operations.accuracy import Accuracy, Worst
+from ptxtemplates.emulator.operations.bounds import BOUNDS, Bound
 from ptxtemplates.emulator.operations.decoding import TABLE, decode, supports
 from ptxtemplates.emulator.operations.values import DTYPES, Operation, UnsupportedInstruction, constant
 
-__all__ = ["DTYPES", "TABLE", "Operation", "UnsupportedInstruction", "constant", "decode", "supports"]
+__all__ = [
+    "BOUNDS",
+    "DTYPES",
+    "TABLE",
+    "Accuracy",
+    "Bound",
+    "Operation",
+    "UnsupportedInstruction",
+    "Worst",
+    "constant",
+    "decode",
+    "supports",
+]

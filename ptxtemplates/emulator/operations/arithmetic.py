@@ -8,15 +8,23 @@ import numpy as np
 
 from ptxtemplates.emulator.operations.doubles import double
 from ptxtemplates.emulator.operations.rounding import FORMATS, directed, narrow, rounded_sum
-from ptxtemplates.emulator.operations.values import DTYPES, Array, canonical
+from ptxtemplates.emulator.operations.values import DTYPES, Array, bits_of, canonical, has_nan
 
 Function = Callable[..., Array]
 
 
 def flush(values: Array, type_: str) -> Array:
     """Replace subnormal numbers by zero of their sign (``.ftz``)."""
-    tiny = np.abs(values) < DTYPES[type_].type(FORMATS[type_].smallest_normal)
-    return np.where(tiny, np.copysign(np.zeros_like(values), values), values)
+    magnitude = np.abs(values)
+    smallest = DTYPES[type_].type(FORMATS[type_].smallest_normal)
+    if values.size and np.minimum.reduce(magnitude, axis=None) >= smallest:
+        return values
+    bits = bits_of(values)
+    sign = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
+    # all bits but the sign's, where they go
+    gone = (magnitude < smallest).astype(bits.dtype) * (sign - bits.dtype.type(1))
+    flushed: Array = (bits & ~gone).view(values.dtype)
+    return flushed
 
 
 def saturate(values: Array, type_: str) -> Array:
@@ -62,6 +70,11 @@ def arithmetic(name: str, type_: str, mode: str) -> Function:
     return make(type_, mode)
 
 
+def _native_reciprocal(a: Array) -> Array:
+    quotient: Array = np.divide(a.dtype.type(1), a)
+    return quotient
+
+
 def _reciprocal(divide: Function) -> Function:
     return lambda a: divide(np.ones_like(a), a)
 
@@ -72,7 +85,7 @@ _NATIVE: dict[str, Function] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
-    "rcp": _reciprocal(np.divide),
+    "rcp": _native_reciprocal,
     "sqrt": np.sqrt,
 }
 
@@ -94,8 +107,14 @@ def _multiply(type_: str, mode: str) -> Function:
 
 
 def _fused(type_: str, mode: str) -> Function:
-    # at most 24 bits by 24 bits: the product is exact
-    return lambda a, b, c: rounded_sum(_wide(a) * _wide(b), _wide(c), type_, mode)
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        # at most 24 bits by 24 bits: the product is exact
+        product, other = _wide(a), _wide(b)
+        product *= other
+        other[...] = c
+        return rounded_sum(product, other, type_, mode)
+
+    return compute
 
 
 def _divide(type_: str, mode: str) -> Function:
@@ -128,6 +147,13 @@ _NARROW: dict[str, Callable[[str, str], Function]] = {
 }
 
 
+# what finds it, and what the sign of two zeros is made of: -0 is less than +0
+_EXTREMA: dict[str, tuple[Function, Function]] = {
+    "min": (np.minimum, np.bitwise_or),
+    "max": (np.maximum, np.bitwise_and),
+}
+
+
 def extremum(
     name: str, type_: str, *, propagate: bool = False, xorsign: bool = False, absolute: bool = False
 ) -> Function:
@@ -144,16 +170,20 @@ def extremum(
         Of the magnitudes.
     """
 
+    pick, combine = _EXTREMA[name]
+
     def two(a: Array, b: Array) -> Array:
         # bfloat16 and float16 are compared as float32, exactly
         x, y = (a, b) if type_ in ("f32", "f64") else (a.astype(np.float32), b.astype(np.float32))
-        first = (
-            (x < y) | ((x == y) & np.signbit(x)) if name == "min" else (x > y) | ((x == y) & ~np.signbit(x))
-        )
-        if propagate:
-            chosen = np.where((first & ~np.isnan(y)) | np.isnan(x), a, b)
-        else:
-            chosen = np.where(first | np.isnan(y), a, b)
+        chosen: Array = pick(x, y).astype(a.dtype, copy=False)
+        if not propagate and has_nan(chosen):
+            # not NumPy's `fmin` and `fmax`: some C libraries make NaN of a signalling one there
+            either = np.isnan(chosen)
+            chosen[either] = np.where(np.isnan(x[either]), b[either], a[either])
+        if not chosen.all():
+            # which of two zeros NumPy takes is open
+            zeros = (x == 0) & (y == 0)
+            bits_of(chosen)[zeros] = combine(bits_of(a)[zeros], bits_of(b)[zeros])
         return canonical(chosen, type_)
 
     def compute(*sources: Array) -> Array:

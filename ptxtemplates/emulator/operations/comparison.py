@@ -10,7 +10,7 @@ from ptxtemplates.emulator.operations.arithmetic import flush
 from ptxtemplates.emulator.operations.forms import Form, Spelling
 from ptxtemplates.emulator.operations.logic import LOGICAL
 from ptxtemplates.emulator.operations.packing import join, split
-from ptxtemplates.emulator.operations.values import DTYPES, HALVES, Array, Operation, bits_of
+from ptxtemplates.emulator.operations.values import DTYPES, HALVES, Array, Operation, choose
 from ptxtemplates.ptx.operands import Pair
 from ptxtemplates.ptx.statements import Instruction
 
@@ -118,7 +118,7 @@ def _set(_: Instruction, spelling: Spelling) -> Operation:
 
 def _selp(_: Instruction, spelling: Spelling) -> Operation:
     type_ = spelling.type
-    return Operation((type_, type_, "pred"), (type_,), lambda a, b, c: (_choose(c, a, b),))
+    return Operation((type_, type_, "pred"), (type_,), lambda a, b, c: (choose(c, a, b),))
 
 
 def _slct(_: Instruction, spelling: Spelling) -> Operation:
@@ -127,15 +127,9 @@ def _slct(_: Instruction, spelling: Spelling) -> Operation:
     flushes = spelling.has("ftz")
 
     def compute(a: Array, b: Array, c: Array) -> tuple[Array]:
-        return (_choose((flush(c, "f32") if flushes else c) >= 0, a, b),)
+        return (choose((flush(c, "f32") if flushes else c) >= 0, a, b),)
 
     return Operation((type_, type_, sign_type), (type_,), compute)
-
-
-def _choose(condition: Array, a: Array, b: Array) -> Array:
-    """Select bits: a NaN's payload goes through."""
-    chosen: Array = np.where(condition, bits_of(a), bits_of(b)).view(a.dtype)
-    return chosen
 
 
 # source types, the comparisons they allow, whether subnormal inputs can be flushed

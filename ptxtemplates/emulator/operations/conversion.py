@@ -44,6 +44,11 @@ def _to_integer(_: Instruction, spelling: Spelling) -> Operation:
         if spelling.has("ftz"):
             a = flush(a, type_)
         whole = round_(a.astype(np.float64))
+        if bits < 64:
+            # both ends are float64 numbers
+            clamped = np.clip(whole, low, high)
+            clamped[np.isnan(whole)] = float(nan_value)
+            return (clamped.astype(dtype),)
         # both ends are exact: one more than the highest value is a power of two
         below, above, nan = whole < float(low), whole >= float(high + 1), np.isnan(whole)
         inside = np.where(below | above | nan, 0.0, whole).astype(dtype)
@@ -59,13 +64,13 @@ def _from_integer(_: Instruction, spelling: Spelling) -> Operation:
 
     def compute(a: Array) -> tuple[Array]:
         if a.dtype.itemsize < 8:
-            total, error = a.astype(np.float64), np.zeros(a.shape)
-        else:
-            # two exact parts whose sum is rounded once
-            upper = (a >> half).astype(np.float64) * 2.0**32
-            lower = a.astype(np.uint32).astype(np.float64)
-            total = upper + lower
-            error = sum_error(upper, lower, total)
+            result = narrow(a.astype(np.float64), result_type, mode)
+            return (saturate(result, result_type) if spelling.has("sat") else result,)
+        # two exact parts whose sum is rounded once
+        upper = (a >> half).astype(np.float64) * 2.0**32
+        lower = a.astype(np.uint32).astype(np.float64)
+        total = upper + lower
+        error = sum_error(upper, lower, total)
         if result_type == "f64":
             result = total if mode == "rn" else directed(total, error, mode)
         else:
@@ -130,6 +135,22 @@ def _tensor_float(_: Instruction, spelling: Spelling) -> Operation:
     return Operation(("f32",), ("b32",), compute)
 
 
+def _pack_integers(_: Instruction, spelling: Spelling) -> Operation:
+    """``cvt.pack``: two s32, clamped, the second lowest; what is left of the word from the third source."""
+    kind = spelling.modifiers.get("small_integer", spelling.type)
+    bits = int(kind[1:])
+    low = -(1 << bits - 1) if kind[0] == "s" else 0
+    bounds = low, low + (1 << bits) - 1
+    field = np.uint32((1 << bits) - 1)
+
+    def compute(a: Array, b: Array, *rest: Array) -> tuple[Array]:
+        upper, lower = (np.clip(each, *bounds).view(np.uint32) & field for each in (a, b))
+        whole = lower | upper << np.uint32(bits)
+        return (whole | rest[0] << np.uint32(2 * bits) if rest else whole,)
+
+    return Operation(("s32", "s32", "b32")[: 2 if bits == 16 else 3], ("u32",), compute)
+
+
 _INTEGERS = tuple(f"{kind}{bits}" for kind in "us" for bits in (8, 16, 32, 64))
 _INTEGER = "|".join(_INTEGERS)
 
@@ -171,6 +192,9 @@ CONVERSION_FORMS: dict[str, tuple[Form, ...]] = {
         Form("rnd f16 bf16", _float),
         Form("rnd bf16 f64|f16", _float),
         Form("narrow_rnd relu? satfinite? f16x2|bf16x2 f32", _pack),
+        Form("pack sat u16|s16 s32", _pack_integers),
+        Form("pack sat u8|s8 s32 b32", _pack_integers),
+        Form("pack sat small_integer s32 b32", _pack_integers),
         Form("rna satfinite? tf32 f32", _tensor_float),
         Form("narrow_rnd relu? satfinite? tf32 f32", _tensor_float),
     ),

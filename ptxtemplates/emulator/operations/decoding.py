@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import wraps
-
 import numpy as np
 
+from ptxtemplates.emulator.operations.accuracy import Accuracy
 from ptxtemplates.emulator.operations.approximate import APPROXIMATE_FORMS
 from ptxtemplates.emulator.operations.bits import BIT_FORMS
 from ptxtemplates.emulator.operations.comparison import COMPARISON_FORMS
 from ptxtemplates.emulator.operations.conversion import CONVERSION_FORMS
+from ptxtemplates.emulator.operations.extended import EXTENDED_FORMS
 from ptxtemplates.emulator.operations.floats import FLOAT_FORMS
 from ptxtemplates.emulator.operations.forms import Form, Spelling
 from ptxtemplates.emulator.operations.halves import HALF_FORMS
@@ -22,6 +22,7 @@ from ptxtemplates.ptx.statements import Instruction
 
 _FAMILIES = (
     INTEGER_FORMS,
+    EXTENDED_FORMS,
     BIT_FORMS,
     FLOAT_FORMS,
     HALF_FORMS,
@@ -48,13 +49,18 @@ def supports(instruction: Instruction) -> bool:
     return True
 
 
-def decode(instruction: Instruction) -> Operation:
+def decode(instruction: Instruction, accuracy: Accuracy | None = None, *, quiet: bool = True) -> Operation:
     """Look an instruction up.
 
     Parameters
     ----------
     instruction : Instruction
         Its guard is not looked at.
+    accuracy : Accuracy, optional
+        Of approximate instructions; without one they are rounded correctly.
+    quiet : bool
+        Whether the operation itself keeps NumPy from warning of infinities and NaN. That takes as long as
+        thousands of lanes; who does not want it computes within ``numpy.errstate(all="ignore")``.
 
     Returns
     -------
@@ -74,7 +80,10 @@ def decode(instruction: Instruction) -> Operation:
     form, spelling = _spelled(instruction, forms)
     operation = form.build(instruction, spelling)
     _check_operands(instruction, operation)
-    return operation._replace(compute=_guarded(operation.compute))
+    compute = operation.compute
+    if accuracy is not None and operation.worst is not None:
+        compute = operation.worst(accuracy.chooser(instruction))
+    return operation._replace(compute=_guarded(compute, quiet=quiet))
 
 
 def _spelled(instruction: Instruction, forms: tuple[Form, ...]) -> tuple[Form, Spelling]:
@@ -118,22 +127,33 @@ def _flat(operands: tuple[Operand, ...]) -> list[Operand]:
 _AT_ONCE = 16384
 
 
-def _guarded(compute: Compute) -> Compute:
-    """Let NumPy's warnings be (infinities and NaN are results here), and give all sources one shape."""
+def _guarded(compute: Compute, *, quiet: bool) -> Compute:
+    """Give all sources one shape, and let NumPy's warnings be: infinities and NaN are results here."""
 
-    @wraps(compute)
-    def quiet(*sources: Array) -> tuple[Array, ...]:
+    def whole(*sources: Array) -> tuple[Array, ...]:
         shape = sources[0].shape
-        if not shape or any(source.shape != shape for source in sources):
-            sources = tuple(np.broadcast_arrays(*(np.atleast_1d(source) for source in sources)))
-        with np.errstate(all="ignore"):
-            if sources[0].size <= _AT_ONCE:
-                return compute(*sources)
-            starts = range(0, len(sources[0]), _AT_ONCE)
-            parts = [compute(*(source[start : start + _AT_ONCE] for source in sources)) for start in starts]
-            return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+        for source in sources:
+            if source.shape != shape or not shape:
+                return whole(*np.broadcast_arrays(*(np.atleast_1d(each) for each in sources)))
+        if sources[0].size <= _AT_ONCE:
+            return compute(*sources)
+        first = compute(*(source[:_AT_ONCE] for source in sources))
+        results = tuple(np.empty(shape, part.dtype) for part in first)
+        for start in range(0, len(sources[0]), _AT_ONCE):
+            piece = slice(start, start + _AT_ONCE)
+            parts = compute(*(source[piece] for source in sources)) if start else first
+            for result, part in zip(results, parts, strict=True):
+                result[piece] = part
+        return results
 
-    return quiet
+    if not quiet:
+        return whole
+
+    def silent(*sources: Array) -> tuple[Array, ...]:
+        with np.errstate(all="ignore"):
+            return whole(*sources)
+
+    return silent
 
 
 def _refused(instruction: Instruction, reason: str) -> UnsupportedInstruction:

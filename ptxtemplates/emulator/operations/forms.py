@@ -23,6 +23,7 @@ SLOTS: dict[str, tuple[str, ...]] = {
     "narrow_rnd": ("rn", "rz"),
     "irnd": ("rni", "rzi", "rmi", "rpi"),
     "integer": INTEGERS,
+    "small_integer": ("u2", "s2", "u4", "s4"),
     "bits": ("b16", "b32", "b64"),
     "plain": ("b16", "b32", "b64", *INTEGERS, "f32", "f64"),
     "half": ("f16", "bf16"),

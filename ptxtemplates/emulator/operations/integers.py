@@ -66,7 +66,8 @@ def product(a: Array, b: Array, type_: str, part: str) -> Array:
         return a * b
     if width(type_) < 64:
         double = DTYPES[_resized(type_, 2)]
-        full: Array = a.astype(double) * b.astype(double)
+        full: Array = a.astype(double)
+        full *= b
         return full if part == "wide" else (full >> double.type(width(type_))).astype(a.dtype)
     high = _high_word(a.view(np.uint64), b.view(np.uint64)).view(a.dtype)
     if type_ == "s64":
@@ -115,7 +116,9 @@ def _multiplied_added(multiply: _Multiply) -> Callable[[Instruction, Spelling], 
         result = _resized(type_, 2) if part == "wide" else type_
 
         def compute(a: Array, b: Array, c: Array) -> tuple[Array]:
-            return (multiply(a, b, type_, part) + c,)
+            total = multiply(a, b, type_, part)
+            total += c
+            return (total,)
 
         def saturate(a: Array, b: Array, c: Array) -> tuple[Array]:
             return (_clamp(multiply(a, b, type_, part).astype(np.int64) + c),)

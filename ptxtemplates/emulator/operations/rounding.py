@@ -151,12 +151,17 @@ def rounded_sum(first: Array, second: Array, type_: str, mode: str) -> Array:
     return _zero_sum(result, first, second) if mode == "rm" else result
 
 
+_SMALLEST = np.float32(FORMATS["f32"].smallest_normal)
+
+
 def _rounded_to_single(first: Array, second: Array, total: Array) -> Array:
     """Round a float64 sum to float32; only lanes where the two roundings can differ take the long way."""
     result = total.astype(np.float32)
     # total lies halfway between two float32 numbers, or where they have fewer bits
     doubtful = (total.view(np.int64) & 0x1FFFFFFF) == 0x10000000
-    doubtful |= (np.abs(total) < 2.0**-126) & (total != 0)
+    magnitude = np.abs(result)
+    if magnitude.size and not np.minimum.reduce(magnitude) > _SMALLEST:
+        doubtful |= (magnitude <= _SMALLEST) & (total != 0)
     if doubtful.any():
         first, second, total = first[doubtful], second[doubtful], total[doubtful]
         result[doubtful] = to_odd(total, sum_error(first, second, total)).astype(np.float32)

@@ -9,19 +9,21 @@ from ptxtemplates.emulator.operations.values import Array
 
 def left(values: Array, amount: Array) -> Array:
     """Shift unsigned integers left; amounts of the width and above give zero."""
-    bits = 8 * values.dtype.itemsize
-    inside = values << np.minimum(amount, bits - 1).astype(values.dtype)
-    shifted: Array = np.where(amount >= bits, values.dtype.type(0), inside)
+    shifted: Array = values << _fitting(amount, values.dtype)
     return shifted
 
 
 def right(values: Array, amount: Array) -> Array:
     """Shift integers right; amounts of the width and above give zero, or copies of a signed type's sign."""
-    bits = 8 * values.dtype.itemsize
-    inside: Array = values >> np.minimum(amount, bits - 1).astype(values.dtype)
-    if values.dtype.kind == "i":
-        return inside
-    return np.where(amount >= bits, values.dtype.type(0), inside)
+    shifted: Array = values >> _fitting(amount, values.dtype)
+    return shifted
+
+
+def _fitting(amount: Array, dtype: np.dtype[np.integer]) -> Array:
+    """Return shift amounts in the type of the values; NumPy shifts by the width and more as PTX does."""
+    if dtype.itemsize < amount.dtype.itemsize or dtype.kind == "i":
+        amount = np.minimum(amount, 8 * dtype.itemsize)
+    return amount.astype(dtype, copy=False)
 
 
 def low_mask(count: Array, dtype: np.dtype[np.unsignedinteger]) -> Array:

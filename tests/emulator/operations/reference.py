@@ -36,6 +36,7 @@ from tests.emulator.operations.reference_bits import (
     shift,
     szext,
 )
+from tests.emulator.operations.reference_extended import carrying, or_carrying, pack
 
 
 def flushed(number: float, type_: str) -> float:
@@ -316,6 +317,8 @@ INTEGRAL: dict[str, Callable[[float], int]] = {
 
 
 def cvt(modifiers: list[str]) -> Reference:
+    if "pack" in modifiers:
+        return pack(modifiers)
     types, flags = split(modifiers)
     result, type_ = types
     integral = next((INTEGRAL[flag] for flag in flags if flag in INTEGRAL), None)
@@ -346,11 +349,11 @@ def cvt(modifiers: list[str]) -> Reference:
     if result in PACKED:
         half = PACKED[result]
 
-        def pack(a: int, b: int) -> tuple[int, ...]:
+        def halves(a: int, b: int) -> tuple[int, ...]:
             high, low = (bits(to_float(value(x, "f32"), half), half) for x in (a, b))
             return (high << 16 | low,)
 
-        return pack
+        return halves
     if result == "tf32":
         return lambda a: (bits(to_float(value(a, "f32"), "tf32"), "f32"),)
     if result in FLOATS:
@@ -365,10 +368,11 @@ def copy(modifiers: list[str]) -> Reference:
 
 
 REFERENCES: dict[str, Callable[[list[str]], Reference]] = {
-    "add": arithmetic("add", integer_op(operator.add, 2)),
-    "sub": arithmetic("sub", integer_op(operator.sub, 2)),
+    "add": or_carrying("add", arithmetic("add", integer_op(operator.add, 2))),
+    "sub": or_carrying("sub", arithmetic("sub", integer_op(operator.sub, 2))),
     "mul": arithmetic("mul", multiply(2)),
-    "mad": arithmetic("mad", multiply(3)),
+    "mad": or_carrying("mad", arithmetic("mad", multiply(3))),
+    **{name: carrying(name) for name in ("addc", "subc", "madc")},
     "fma": arithmetic("fma"),
     "div": arithmetic("div", integer_op(quotient, 2)),
     "rcp": arithmetic("rcp"),

@@ -263,10 +263,22 @@ def test_many_lanes(lanes: int) -> None:
     ).all()
 
 
+def test_who_computes_in_silence_can_have_it_once() -> None:
+    made = instruction("div.rn.f32", *(register(number) for number in range(3)))
+    one, zero = np.ones(3, np.float32), np.zeros(3, np.float32)
+    assert decode(made).compute(one, zero)[0].tolist() == [math.inf] * 3
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        decode(made, quiet=False).compute(one, zero)
+    with np.errstate(all="ignore"):
+        assert decode(made, quiet=False).compute(one, zero)[0].tolist() == [math.inf] * 3
+
+
 def test_no_lanes() -> None:
     for text, sources in (
         ("fma.rn.f64", 3),
+        ("fma.rn.ftz.f32", 3),
         ("fma.rp.f32", 3),
+        ("max.f16", 2),
         ("div.s32", 2),
         ("prmt.b32", 3),
         ("brev.b64", 1),
@@ -328,9 +340,12 @@ def test_predicate_constants() -> None:
 @pytest.mark.parametrize(
     ("text", "sources"),
     [
-        ("add.cc.u32", 2),
-        ("addc.u32", 2),
-        ("mad.lo.cc.u32", 3),
+        ("add.cc.u16", 2),
+        ("add.cc.sat.s32", 2),
+        ("addc.u32", 3),
+        ("mad.wide.cc.u32", 3),
+        ("madc.u32", 3),
+        ("cvt.pack.s16.s32", 2),
         ("mad.f32", 3),
         ("fma.f32", 3),
         ("div.f32", 2),

@@ -139,20 +139,23 @@ def test_every_form_has_a_spelling() -> None:
 def test_against_the_reference(opcode: str) -> None:
     for text in spellings(opcode):
         operation, _ = guessed(text)
-        columns = patterns(text, operation.source_types, COUNTS.get(opcode, 100 if opcode in SLOW else 240))
+        # the carry flag comes last
+        source_types = operation.source_types + ("pred",) * operation.reads_carry
+        result_types = operation.result_types + ("pred",) * operation.writes_carry
+        columns = patterns(text, source_types, COUNTS.get(opcode, 100 if opcode in SLOW else 240))
         arrays = [
             np.array(column, np.bool_ if type_ == "pred" else f"u{DTYPES[type_].itemsize}").view(
                 DTYPES[type_]
             )
-            for column, type_ in zip(columns, operation.source_types, strict=True)
+            for column, type_ in zip(columns, source_types, strict=True)
         ]
         before = [array.tobytes() for array in arrays]
         results = operation.compute(*arrays)
         assert [array.tobytes() for array in arrays] == before, f"{text} writes to its sources"
-        assert len(results) == len(operation.result_types), text
+        assert len(results) == len(result_types), text
         reference = REFERENCES[opcode](text.split(".")[1:])
         expected = [reference(*row) for row in zip(*columns, strict=True)]
-        for place, (result, type_) in enumerate(zip(results, operation.result_types, strict=True)):
+        for place, (result, type_) in enumerate(zip(results, result_types, strict=True)):
             assert result.dtype == DTYPES[type_], text
             assert result.shape == arrays[0].shape, text
             found = [

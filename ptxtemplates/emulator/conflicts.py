@@ -1,0 +1,166 @@
+"""Blocks of one launch that meet in global memory: nothing orders them but what they do about it themselves.
+
+For each granule of a buffer that the kernel may store to, the number of the block is kept that wrote it, read
+it, and updated it atomically. Two blocks that meet conflict unless the first ran a fence after its last
+access and the second synchronised later: a fence, an atomic operation, or a load that acquires or is
+volatile. This is coarser than the memory model (which fence goes with which flag is not looked at), in the
+direction of silence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from ptxtemplates.emulator.memory import Access
+    from ptxtemplates.emulator.regions import Region
+
+    Indices = npt.NDArray[np.int64]
+    Owners = npt.NDArray[np.int32]
+
+NOBODY: Final = 0
+SEVERAL: Final = -1
+"""More than one block, or one that promised that nobody writes."""
+
+_DONE: Final = {"writers": "wrote", "readers": "reads", "updaters": "updates atomically"}
+
+
+class Conflicts:
+    """Who touched what.
+
+    Parameters
+    ----------
+    report : callable
+        As `Memory` takes it.
+    """
+
+    def __init__(self, report: Callable[..., None]) -> None:
+        self.now = 0
+        """Step that is being executed; the machine counts."""
+        self.granule = 1
+        """Bytes that are looked at together: no access of the kernel is smaller."""
+        self.names: list[str] = []
+        """What to call each block, from the first on."""
+        self._report = report
+        self._owners: dict[tuple[str, str], Owners] = {}
+        # by kind of access, the step of each block's last one; before the first fence it makes no difference
+        self._last: dict[str, dict[int, int]] = {"writers": {}, "readers": {}, "updaters": {}}
+        self._fenced: dict[int, int] = {}
+        self._synchronised: dict[int, int] = {}
+
+    def fence(self, blocks: Owners) -> None:
+        """Note that blocks ran a fence at the scope of the GPU or wider."""
+        for block in np.unique(blocks).tolist():
+            self._fenced[block] = self._synchronised[block] = self.now
+
+    def synchronise(self, blocks: Owners) -> None:
+        """Note that blocks looked at a flag: an atomic operation, or a load that acquires or is volatile."""
+        for block in np.unique(blocks).tolist():
+            self._synchronised[block] = self.now
+
+    def load(self, region: Region, access: Access, places: Indices, *, untouched: bool) -> None:
+        """Note a load; `untouched` if the kernel promises that nobody writes there."""
+        if access.strong:
+            self.synchronise(access.blocks)
+        for index in self._granules(places, access.bytes):
+            self._look("reads", region, "writers", index, access, any_block=untouched)
+            if access.strong:
+                continue
+            self._look("reads", region, "updaters", index, access, any_block=untouched)
+            if untouched:
+                self._of(region, "readers")[index] = SEVERAL
+            else:
+                self._note(region, "readers", index, access.blocks)
+        self._remember("readers", access)
+
+    def store(self, region: Region, access: Access, places: Indices) -> None:
+        """Note a store."""
+        for index in self._granules(places, access.bytes):
+            for kind in ("writers", "readers") if access.strong else ("writers", "readers", "updaters"):
+                self._look("writes", region, kind, index, access)
+            if access.strong:
+                self._note(region, "updaters", index, access.blocks)
+                continue
+            owners = self._of(region, "writers")
+            owners[index] = access.blocks
+            # threads of two blocks in one instruction: the later one has overwritten the earlier
+            self._look("writes", region, "writers", index, access)
+        self._remember("updaters" if access.strong else "writers", access)
+
+    def update(self, region: Region, access: Access, places: Indices, *, compares: bool) -> None:
+        """Note an atomic operation; one that compares may follow a plain read of what it expects."""
+        self.synchronise(access.blocks)
+        for index in self._granules(places, access.bytes):
+            self._look("updates", region, "writers", index, access)
+            if not compares:
+                self._look("updates", region, "readers", index, access)
+            self._note(region, "updaters", index, access.blocks)
+
+    def _granules(self, places: Indices, count: int) -> list[Indices]:
+        first = places // self.granule
+        return [first + number if number else first for number in range(-(-count // self.granule))]
+
+    def _of(self, region: Region, kind: str) -> Owners:
+        """Return who touched each granule of a buffer; it grows with a sparse one."""
+        key = (region.name, kind)
+        needed = -(-region.kept // self.granule)
+        owners = self._owners.get(key)
+        if owners is None:
+            owners = self._owners[key] = np.zeros(needed, np.int32)
+        elif owners.size < needed:
+            owners = self._owners[key] = np.concatenate([owners, np.zeros(needed - owners.size, np.int32)])
+        return owners
+
+    def _look(
+        self, deed: str, region: Region, kind: str, index: Indices, access: Access, *, any_block: bool = False
+    ) -> None:
+        """Report the first thread that meets another block's access of a kind."""
+        if (region.name, kind) not in self._owners:
+            return
+        before = self._of(region, kind)[index]
+        met = (before != NOBODY) if any_block else (before != access.blocks) & (before != NOBODY)
+        for thread in np.flatnonzero(met):
+            other, block = int(before[thread]), int(access.blocks[thread])
+            if not self._ordered(kind, other, block):
+                name = f"block {self.names[other - 1]}" if other != SEVERAL else "another block"
+                address = int(access.addresses[thread])
+                message = f"a block {deed} what {name} {_DONE[kind]}, at {address:#x} in {region.name}"
+                self._report(
+                    "conflict between blocks",
+                    message,
+                    int(access.lanes[thread]),
+                    address=address,
+                    buffer=region.name,
+                )
+                return
+
+    def _ordered(self, kind: str, first: int, second: int) -> bool:
+        """Say whether a fence lies between a block's last access of a kind and what another does now."""
+        later = self._synchronised.get(second, -1)
+        if kind == "updaters":
+            return second in self._fenced
+        if first == SEVERAL:
+            return later >= 0
+        return self._last[kind].get(first, 0) <= self._fenced.get(first, -1) <= later
+
+    def _note(self, region: Region, kind: str, index: Indices, blocks: Owners) -> None:
+        owners = self._of(region, kind)
+        before = owners[index]
+        if (before == blocks).all():
+            return
+        after = np.where((before == NOBODY) | (before == blocks), blocks, np.int32(SEVERAL))
+        owners[index] = after
+        mixed = index[owners[index] != after]
+        if mixed.size:
+            owners[mixed] = SEVERAL
+
+    def _remember(self, kind: str, access: Access) -> None:
+        if self._fenced:
+            for block in np.unique(access.blocks).tolist():
+                self._last[kind][block] = self.now

@@ -1,0 +1,153 @@
+"""Threads of one block that meet in shared memory without a barrier between them.
+
+For each granule the last write and the last read are kept: by which thread, and at which step. A later access
+of another thread, one of the two writing, is a race unless the threads met in between: at a barrier of the
+block, at a barrier that both took part in, or, in one warp, at bar.warp.sync. Strong accesses (atomic,
+volatile, relaxed, acquiring, releasing) do not race with each other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ptxtemplates.emulator.types import WARP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    Indices = npt.NDArray[np.int64]
+    Times = npt.NDArray[np.int64]
+
+NOBODY: Final = -1
+SEVERAL: Final = -2
+"""Threads of more than one warp; threads of one warp w are ``-3 - w``."""
+
+
+class Races:
+    """Who touched what in the shared memory of the blocks of a wave.
+
+    Parameters
+    ----------
+    blocks, threads : int
+        Of the wave: blocks, and threads of each.
+    granules : int
+        Of all blocks together.
+    """
+
+    def __init__(self, blocks: int, threads: int, granules: int) -> None:
+        self._threads = threads
+        self._writer = np.full(granules, NOBODY, np.int64)
+        self._written_at = np.zeros(granules, np.int64)
+        self._strong_write = np.zeros(granules, np.bool_)
+        self._reader = np.full(granules, NOBODY, np.int64)
+        self._read_at = np.zeros(granules, np.int64)
+        self._strong_read = np.zeros(granules, np.bool_)
+        self._met = np.full(blocks, -1, np.int64)
+        """Step of the last barrier of all threads of each block."""
+        self._warp_met = np.full(blocks * threads, -1, np.int64)
+        """Step of the last bar.warp.sync of each thread."""
+        self._partial: list[tuple[int, npt.NDArray[np.bool_]]] = []
+        """Steps of barriers of some threads, and who took part."""
+
+    def barrier(self, blocks: npt.NDArray[np.bool_], now: int) -> None:
+        """Note that all threads of blocks met."""
+        self._met[blocks] = now
+
+    def partial_barrier(self, threads: npt.NDArray[np.bool_], now: int) -> None:
+        """Note that some threads of a block met."""
+        self._partial.append((now, threads.reshape(-1).copy()))
+
+    def warp_barrier(self, threads: npt.NDArray[np.bool_], now: int) -> None:
+        """Note that threads of a warp met."""
+        self._warp_met[threads.reshape(-1)] = now
+
+    def read(
+        self,
+        granules: Indices,
+        lanes: Indices,
+        now: int,
+        report: Callable[[int, str], None],
+        *,
+        strong: bool = False,
+    ) -> None:
+        """Note reads of threads `lanes`; `report` is called with a position among them and what it meets."""
+        ignored = self._strong_write[granules] if strong else None
+        self._look("reads", "written", self._writer, self._written_at, granules, lanes, report, ignored)
+        before, at = self._reader[granules], self._read_at[granules]
+        alone = (before == NOBODY) | (before == lanes) | self._ordered(before, at, lanes)
+        warps = self._warp_of(lanes)
+        after = np.where(alone, lanes, np.where(self._warp_of(before) == warps, -3 - warps, SEVERAL))
+        self._reader[granules] = after
+        self._read_at[granules] = now
+        self._strong_read[granules] = strong
+        left = self._reader[granules]
+        others = left != after
+        if others.any():
+            # threads that read one granule at once: the last has overwritten the others
+            together = others & (self._warp_of(left) == warps) & (after != SEVERAL)
+            self._reader[granules[together]] = -3 - warps[together]
+            self._reader[granules[others & ~together]] = SEVERAL
+
+    def write(
+        self,
+        granules: Indices,
+        lanes: Indices,
+        now: int,
+        report: Callable[[int, str], None],
+        *,
+        strong: bool = False,
+        compares: bool = False,
+    ) -> None:
+        """Note writes, or atomic operations: one that compares may follow a plain read of what it expects."""
+        ignored = self._strong_read[granules] if strong else None
+        if not compares:
+            self._look("writes", "read", self._reader, self._read_at, granules, lanes, report, ignored)
+        ignored = self._strong_write[granules] if strong else None
+        self._look("writes", "written", self._writer, self._written_at, granules, lanes, report, ignored)
+        self._writer[granules] = lanes
+        self._written_at[granules] = now
+        self._strong_write[granules] = strong
+
+    def _look(
+        self,
+        deed: str,
+        done: str,
+        owners: Indices,
+        times: Times,
+        granules: Indices,
+        lanes: Indices,
+        report: Callable[[int, str], None],
+        ignored: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        before = owners[granules]
+        met = (before != NOBODY) & (before != lanes)
+        if ignored is not None:
+            met &= ~ignored
+        if not met.any():
+            return
+        met &= ~self._ordered(before, times[granules], lanes)
+        for thread in np.flatnonzero(met)[:1]:
+            other = int(before[thread])
+            who = f"thread {other % self._threads}" if other >= 0 else "other threads"
+            report(
+                int(thread), f"it {deed} what {who} of the block {'has' if other >= 0 else 'have'} {done}, "
+            )
+
+    def _ordered(self, first: Indices, times: Times, second: Indices) -> npt.NDArray[np.bool_]:
+        """Say which accesses at `times` of threads `first` came before a barrier with threads `second`."""
+        ordered = times < self._met[second // self._threads]
+        ordered |= (self._warp_of(first) == self._warp_of(second)) & (times < self._warp_met[second])
+        for step, threads in self._partial:
+            both = threads[second] & (first >= 0) & threads[np.maximum(first, 0)]
+            ordered |= both & (times < step)
+        return ordered
+
+    def _warp_of(self, threads: Indices) -> Indices:
+        """Return numbers of warps in the wave: threads of several warps have none, and nobody another."""
+        warps = -(-self._threads // WARP)
+        number = threads // self._threads * warps + threads % self._threads // WARP
+        return np.where(threads >= 0, number, -3 - threads)

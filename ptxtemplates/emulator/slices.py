@@ -1,0 +1,137 @@
+"""What the addresses of a program depend on, without regard to the order of instructions.
+
+Two checks need it only there: which buffers a store may reach (others cannot be fought over), and which
+arithmetic must not exceed 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from ptxtemplates.ptx.opcodes import result_count
+from ptxtemplates.ptx.operands import Address, Immediate, Negated, Pair, Register, Vector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ptxtemplates.ptx.operands import Operand
+    from ptxtemplates.ptx.statements import Instruction
+
+_WRITES: Final = frozenset({"st", "atom", "red"})
+_ACCESSES: Final = _WRITES | {"ld", "cp"}
+_ELSEWHERE: Final = frozenset({"shared", "local", "param"})
+
+
+class Slices:
+    """What the addresses of global accesses depend on.
+
+    Attributes
+    ----------
+    parameters : frozenset of int or None
+        Addresses of the kernel's parameters, and of variables, that the addresses of stores come from; None
+        where one comes from memory, so that it may lead anywhere.
+    arithmetic : frozenset of int
+        Places of the instructions whose results addresses are made of.
+    """
+
+    def __init__(self, instructions: Sequence[Instruction]) -> None:
+        self._instructions = instructions
+        self._setters: dict[int, list[int]] = defaultdict(list)
+        for place, instruction in enumerate(instructions):
+            for register in _registers(instruction.operands[: result_count(instruction.text)]):
+                self._setters[register.number].append(place)
+        stores = [address for instruction in instructions for address in _addresses(instruction, _WRITES)]
+        _, sources, anywhere = self._behind(stores)
+        self.parameters = None if anywhere else frozenset(sources)
+        accesses = [address for instruction in instructions for address in _addresses(instruction, _ACCESSES)]
+        self.arithmetic = frozenset(self._behind(accesses)[0])
+
+    def _behind(self, addresses: Iterable[Address]) -> tuple[set[int], set[int], bool]:
+        """Return the places, the constants, and whether memory is among what addresses are made of."""
+        places: set[int] = set()
+        constants: set[int] = set()
+        anywhere = False
+        todo: list[Operand] = [address.base for address in addresses if address.base is not None]
+        while todo:
+            operand = todo.pop()
+            if isinstance(operand, Immediate):
+                constants.add(operand.value)
+                continue
+            for register in _registers((operand,)):
+                for place in self._setters[register.number]:
+                    if place in places:
+                        continue
+                    places.add(place)
+                    instruction = self._instructions[place]
+                    results = result_count(instruction.text)
+                    if instruction.opcode in ("ld", "atom"):
+                        base = next(
+                            (each.base for each in instruction.operands if isinstance(each, Address)), None
+                        )
+                        if "param" in instruction.modifiers and isinstance(base, Immediate):
+                            constants.add(base.value)
+                        else:
+                            anywhere = True
+                        continue
+                    todo += [
+                        source
+                        for source in instruction.operands[results:]
+                        if not (isinstance(source, Register) and source.type == "pred")
+                    ]
+        return places, constants, anywhere
+
+
+def loads_that_begin_a_loop(instructions: Sequence[Instruction]) -> frozenset[int]:
+    """Return the places of loads whose value a compare-and-swap expects.
+
+    Such a loop begins with a plain load: whether the value is still there, the swap finds out.
+    """
+    setters: dict[int, list[int]] = defaultdict(list)
+    for place, instruction in enumerate(instructions):
+        for register in _registers(instruction.operands[: result_count(instruction.text)]):
+            setters[register.number].append(place)
+    todo = [
+        register.number
+        for instruction in instructions
+        if instruction.opcode == "atom" and "cas" in instruction.modifiers
+        for register in _registers(instruction.operands[2:3])
+    ]
+    seen = set(todo)
+    loads = set()
+    while todo:
+        for place in setters[todo.pop()]:
+            instruction = instructions[place]
+            if instruction.opcode == "ld" and "nc" not in instruction.modifiers:
+                loads.add(place)
+            if instruction.opcode in ("mov", "selp", "cvt"):
+                new = {register.number for register in _registers(instruction.operands[1:])} - seen
+                seen |= new
+                todo += new
+    return frozenset(loads)
+
+
+def _addresses(instruction: Instruction, opcodes: frozenset[str]) -> Iterator[Address]:
+    """Yield the addresses of global memory that an instruction accesses."""
+    if instruction.opcode not in opcodes:
+        return
+    spaces = {modifier.partition("::")[0] for modifier in instruction.modifiers}
+    if spaces & _ELSEWHERE and not (instruction.opcode == "cp" and "global" in spaces):
+        return
+    for operand in instruction.operands:
+        if isinstance(operand, Address):
+            yield operand
+
+
+def _registers(operands: Iterable[Operand]) -> Iterator[Register]:
+    for operand in operands:
+        if isinstance(operand, Register):
+            yield operand
+        elif isinstance(operand, Vector):
+            yield from _registers(operand.elements)
+        elif isinstance(operand, Pair):
+            yield from _registers(operand)
+        elif isinstance(operand, Negated):
+            yield from _registers((operand.operand,))
+        elif isinstance(operand, Address) and operand.base is not None:
+            yield from _registers((operand.base,))
