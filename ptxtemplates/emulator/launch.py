@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from ptxtemplates.emulator.arguments import PointerTable, Previous, Unwritten
 from ptxtemplates.emulator.counts import Counter, Counts
 from ptxtemplates.emulator.findings import Finding, Lines
+from ptxtemplates.emulator.grid import special_registers, waves
 from ptxtemplates.emulator.instances import Placed, laid_out
+from ptxtemplates.emulator.loading import content_of, parameter_bytes, place
 from ptxtemplates.emulator.machine import Launch, Machine
 from ptxtemplates.emulator.memory import Memory
 from ptxtemplates.emulator.operations import Worst
 from ptxtemplates.emulator.program import prepare
 from ptxtemplates.emulator.scheduler import Scheduler
-from ptxtemplates.emulator.sparse import SparseArray
-from ptxtemplates.emulator.types import BITS, WARP
 from ptxtemplates.errors import EmulationError
-from ptxtemplates.ptx.datatypes import TYPE_BITS
-from ptxtemplates.ptx.operands import Immediate, Symbol
 from ptxtemplates.ptx.parser import parse
-from ptxtemplates.ptx.statements import InitialAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    import numpy.typing as npt
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ptxtemplates.emulator.arguments import Buffer, Value
     from ptxtemplates.emulator.program import Program
-    from ptxtemplates.ptx.statements import Function, Initializer, Module, Variable
+    from ptxtemplates.ptx.statements import Function, Module, Variable
 
     Block = tuple[int, int, int]
 
@@ -131,9 +124,9 @@ def emulate(
     bits = bytearray(prepared.parameter_bytes)
     memory.add("parameters", np.frombuffer(bits, np.uint8), constant=True)
     for variable in prepared.variables:
-        content = _content(variable, prepared.addresses)
+        content = content_of(variable, prepared.addresses)
         memory.add(variable.name, content, constant=variable.space == "const")
-    _place(function, arguments, memory, bits, prepared.addresses)
+    place(function, arguments, memory, bits, prepared.addresses)
     memory.share(_stored(function, program, prepared.addresses))
     shared = program.shared
     if program.dynamic is not None:
@@ -149,9 +142,8 @@ def emulate(
     )
     steps, first = 0, 1
     at_once = _at_once(block, program, shared)
-    for some in _waves(grid, blocks, at_once):
-        special = _special(some, grid, block, shared_memory)
-        machine = Machine(launch, special, first, steps)
+    for some in waves(grid, blocks, at_once):
+        machine = Machine(launch, special_registers(some, grid, block, shared_memory), first, steps)
         memory.conflicts.names += [str(each) for each in some]
         current[:] = [machine]
         with np.errstate(all="ignore"):
@@ -189,7 +181,7 @@ def _prepare(text: str, entry: str, seed: int | None) -> _Prepared:
     for parameter in function.parameters:
         end += -end % parameter.natural_alignment
         offsets[parameter.name] = end
-        end += _parameter_bytes(parameter)
+        end += parameter_bytes(parameter)
     start = memory.add("parameters", np.zeros(end, np.uint8)).base
     addresses = {name: start + offset for name, offset in offsets.items()}
     variables = [
@@ -207,10 +199,6 @@ def _nothing(*_: object, **__: object) -> None:
     """Stand in for a report while addresses are given out."""
 
 
-def _parameter_bytes(parameter: Variable) -> int:
-    return parameter.size or TYPE_BITS.get(parameter.type, 64) // 8
-
-
 def _check_block(function: Function, grid: Block, block: Block) -> None:
     for name, extents in (("grid", grid), ("block", block)):
         if len(extents) != 3 or min(extents) < 1:
@@ -221,98 +209,6 @@ def _check_block(function: Function, grid: Block, block: Block) -> None:
     most = function.attributes.get("maxntid")
     if math.prod(block) > (math.prod(most) if most is not None else 1024):
         raise EmulationError(f"{function.name} allows a block of {most or 1024}, not {block}")
-
-
-def _content(variable: Variable, addresses: Mapping[str, int]) -> npt.NDArray[np.uint8]:
-    """Return a module variable as the loader leaves it: what has no initial value is zero."""
-    content = np.zeros(variable.size, np.uint8)
-    if variable.initializer is not None:
-        size = BITS[variable.type] // 8
-        values = list(_flat(variable.initializer, variable.dimensions or (1,)))
-        for index, value in values:
-            number = _initial(variable, value, addresses) % (1 << 8 * size)
-            content[index * size : (index + 1) * size] = np.frombuffer(
-                number.to_bytes(size, "little"), np.uint8
-            )
-    return content
-
-
-def _flat(initializer: Initializer, dimensions: tuple[int, ...]) -> Iterator[tuple[int, Initializer]]:
-    """Yield each value and its index; inner lists may be shorter than their dimension."""
-    inner = math.prod(dimensions[1:])
-    if not isinstance(initializer, tuple) or isinstance(initializer, Immediate | InitialAddress):
-        yield 0, initializer
-        return
-    for number, part in enumerate(initializer):
-        if isinstance(part, tuple) and not isinstance(part, Immediate | InitialAddress):
-            for index, value in _flat(part, dimensions[1:]):
-                yield number * inner + index, value
-        else:
-            yield number, part
-
-
-def _initial(variable: Variable, value: Initializer, addresses: Mapping[str, int]) -> int:
-    if isinstance(value, Immediate):
-        return value.value
-    if isinstance(value, InitialAddress) and isinstance(value.symbol, Symbol) and value.mask is None:
-        base = addresses.get(value.symbol.name)
-        if base is not None:
-            return base + value.symbol.offset + value.offset
-    raise EmulationError(f"line {variable.line}: this initialiser of {variable.name} is not emulated")
-
-
-def _place(
-    function: Function,
-    arguments: Sequence[Buffer | Value],
-    memory: Memory,
-    bits: bytearray,
-    addresses: Mapping[str, int],
-) -> None:
-    """Give every buffer its place in memory, and write the parameters."""
-    if len(arguments) != len(function.parameters):
-        raise EmulationError(
-            f"{function.name} has {len(function.parameters)} parameters, not {len(arguments)}"
-        )
-    start = min(addresses.values(), default=0)
-    for parameter, argument in zip(function.parameters, arguments, strict=True):
-        content = _parameter(parameter, argument, memory)
-        size = _parameter_bytes(parameter)
-        if len(content) != size:
-            raise EmulationError(f"{parameter.name} takes {size} bytes, not {len(content)}")
-        offset = addresses[parameter.name] - start
-        bits[offset : offset + size] = content
-
-
-def _parameter(parameter: Variable, argument: Buffer | Value, memory: Memory) -> bytes:
-    size = _parameter_bytes(parameter)
-    if isinstance(argument, bytes):
-        return argument
-    if isinstance(argument, np.generic):
-        return bytes(argument.tobytes())
-    if isinstance(argument, float):
-        if parameter.type not in ("f32", "f64"):
-            raise EmulationError(f"{parameter.name} is a {parameter.type}: pass a NumPy scalar of its type")
-        return bytes(np.array(argument, f"f{size}").tobytes())
-    if isinstance(argument, int):
-        return (int(argument) % (1 << 8 * size)).to_bytes(size, "little")
-    try:
-        return _buffer(parameter.name, argument, memory).to_bytes(8, "little")
-    except ValueError as error:
-        raise EmulationError(str(error)) from error
-
-
-def _buffer(name: str, argument: Buffer, memory: Memory) -> int:
-    """Return the address of a buffer."""
-    if isinstance(argument, PointerTable):
-        inner = [_buffer(f"{name}[{index}]", array, memory) for index, array in enumerate(argument.arrays)]
-        return memory.add(name, np.array(inner, np.uint64)).base
-    if isinstance(argument, Unwritten):
-        return memory.add(name, argument.array, written=False).base
-    if isinstance(argument, Previous):
-        return memory.add(name, argument.array, previous=True).base
-    if isinstance(argument, np.ndarray | SparseArray):
-        return memory.add(name, argument).base
-    raise EmulationError(f"{name}: a parameter is a number, an array or a table of arrays, not {argument!r}")
 
 
 def _stored(function: Function, program: Program, addresses: Mapping[str, int]) -> set[str] | None:
@@ -328,55 +224,3 @@ def _at_once(block: Block, program: Program, shared: Sequence[Placed]) -> int:
     threads = math.prod(block)
     of_block = laid_out(shared) * (3 if shared else 0) + laid_out(program.local) * 2 * threads
     return max(1, min(WAVE // threads, WAVE_BYTES // max(of_block, 1)))
-
-
-def _waves(grid: Block, blocks: Iterable[Block] | None, at_once: int) -> Iterator[list[Block]]:
-    """Yield the blocks, as many at a time as fit a wave."""
-    remaining = iter(blocks if blocks is not None else _all(grid))
-    while some := list(islice(remaining, at_once)):
-        yield some
-
-
-def _all(grid: Block) -> Iterator[Block]:
-    for z, y, x in product(range(grid[2]), range(grid[1]), range(grid[0])):
-        yield x, y, z
-
-
-def _special(
-    blocks: list[Block], grid: Block, block: Block, shared_memory: int
-) -> dict[str, npt.NDArray[Any]]:
-    """Return the special registers: shape (blocks, 1), (1, threads) or (1, 1)."""
-    thread = np.arange(math.prod(block), dtype=np.uint32)[None]
-    lane = thread % WARP
-    one = np.uint32(1)
-    special: dict[str, npt.NDArray[Any]] = {
-        # the number of the thread in its block: no register of PTX, but what the others are made of
-        "%tid": thread.astype(np.int64),
-        "%tid.x": thread % block[0],
-        "%tid.y": thread // block[0] % block[1],
-        "%tid.z": thread // (block[0] * block[1]),
-        "%laneid": lane,
-        "%warpid": thread // WARP,
-        "%lanemask_eq": one << lane,
-        "%lanemask_lt": (one << lane) - one,
-        "%lanemask_le": ((one << lane) - one) | one << lane,
-        "%lanemask_gt": ~(((one << lane) - one) | one << lane),
-        "%lanemask_ge": ~((one << lane) - one),
-    }
-    numbers = np.array(blocks, np.uint32)
-    constants = {
-        "%nwarpid": -(-thread.size // WARP),
-        "%smid": 0,
-        "%nsmid": 1,
-        "%gridid": 0,
-        "%dynamic_smem_size": shared_memory,
-        "%clusterid.x": 0,
-        "%cluster_ctarank": 0,
-        "%cluster_nctarank": 1,
-    }
-    for number, axis in enumerate("xyz"):
-        special[f"%ctaid.{axis}"] = numbers[:, number : number + 1]
-        constants |= {f"%ntid.{axis}": block[number], f"%nctaid.{axis}": grid[number]}
-        constants |= {f"%cluster_ctaid.{axis}": 0, f"%cluster_nctaid.{axis}": 1}
-    special |= {name: np.array([[value]], np.uint32) for name, value in constants.items()}
-    return special

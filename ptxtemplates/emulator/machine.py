@@ -14,12 +14,10 @@ from ptxtemplates.emulator.asynchronous import Copies
 from ptxtemplates.emulator.findings import Finding
 from ptxtemplates.emulator.local import LocalMemory
 from ptxtemplates.emulator.memory import Access
-from ptxtemplates.emulator.operations import DTYPES, constant
+from ptxtemplates.emulator.registers import Registers
 from ptxtemplates.emulator.shared import SharedMemory
-from ptxtemplates.emulator.types import BITS, WARP
+from ptxtemplates.emulator.types import WARP
 from ptxtemplates.emulator.wrapping import Wraps
-from ptxtemplates.errors import EmulationError
-from ptxtemplates.ptx.operands import Immediate, Negated, Register, Sink, SpecialRegister
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,12 +125,12 @@ class Machine:
         self.step: Step = launch.program.steps[0]
         self._numbers: dict[Shape, tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]] = {}
         self._first_block = first_block
-        # behind the registers of the program lies the carry flag
-        self._values: list[Values | None] = [None] * (launch.program.registers + 1)
-        self._set: list[Lanes | None] = [None] * (launch.program.registers + 1)
-        """For a register that some threads have not set: those that have; None where all have."""
-        self._constants: dict[tuple[Immediate, str], Values] = {}
-        self.carry = Register("carry flag", "pred", 1, launch.program.registers, 0)
+        registers = Registers(self, launch.program.registers)
+        self.carry = registers.carry
+        self.fetch = registers.fetch
+        self.store = registers.store
+        self.forget = registers.forget
+        self.known = registers.known
 
     # ---- findings
 
@@ -168,99 +166,7 @@ class Machine:
         if lanes.any():
             self.report(kind, message, int(np.broadcast_to(lanes, self.shape).argmax()))
 
-    # ---- registers
-
-    def fetch(self, operand: Operand, kind: str, active: Lanes, *, copies: bool = False) -> Values:
-        """Return an operand for every thread, as the NumPy type of the PTX type `kind`.
-
-        Parameters
-        ----------
-        operand : Operand
-        kind : str
-        active : numpy.ndarray of bool
-            Threads that use it.
-        copies : bool
-            Whether it is only copied, so that it need not be set.
-        """
-        if isinstance(operand, Register):
-            return self._register(operand, kind, active, copies=copies)
-        if isinstance(operand, Immediate):
-            key = (operand, kind)
-            if key not in self._constants:
-                self._constants[key] = constant(operand, kind).reshape(1, 1)
-            return self._constants[key]
-        if isinstance(operand, Negated):
-            return ~self.fetch(operand.operand, kind, active)
-        if isinstance(operand, SpecialRegister):
-            name = operand.name if operand.component is None else f"{operand.name}.{operand.component}"
-            if name in self.special:
-                return as_type(self.special[name], kind)
-        raise EmulationError(f"line {self.step.instruction.line}: cannot take {operand} as an operand")
-
-    def _register(self, register: Register, kind: str, active: Lanes, *, copies: bool) -> Values:
-        values = self._values[register.number]
-        known = self._set[register.number]
-        if values is None:
-            if not copies:
-                self.report_lanes("unset register", f"{register.name} is read and was never set", active)
-            values = np.zeros(
-                (1, 1), DTYPES["pred" if register.type == "pred" else f"b{BITS[register.type]}"]
-            )
-        elif known is not None and not copies:
-            unset = active & ~known
-            self.report_lanes(
-                "unset register", f"{register.name} is read and was not set on the way there", unset
-            )
-        return as_type(values, kind)
-
-    def store(self, operand: Operand, result: Values, active: Lanes) -> None:
-        """Set a register of the active threads; `result` has the NumPy type of the instruction's type."""
-        if isinstance(operand, Sink):
-            return
-        if not isinstance(operand, Register) or operand.width != 1:
-            raise EmulationError(f"line {self.step.instruction.line}: cannot store into {operand}")
-        number = operand.number
-        if operand.type != "pred":
-            # a register wider than the result is filled with its sign (ISA, "Operand Size Exceeding
-            # Instruction-Type Size"): NumPy extends by the sign of the type it comes from
-            wanted = BITS[operand.type] // 8
-            if result.dtype.kind not in "iu":
-                result = result.view(f"u{result.dtype.itemsize}")
-            if result.dtype.itemsize != wanted:
-                result = result.astype(f"{result.dtype.kind}{wanted}")
-            if result.dtype.kind == "i":
-                result = result.view(f"u{wanted}")
-        if self.every:
-            self._values[number] = result
-            self._set[number] = None
-            return
-        before = self._values[number]
-        if before is None:
-            self._values[number] = np.where(active, result, result.dtype.type(0))
-            self._set[number] = active.copy()
-            return
-        self._values[number] = np.where(active, result, before)
-        known = self._set[number]
-        if known is not None:
-            known = known | active
-            self._set[number] = None if known.all() else known
-
-    def forget(self, operand: Operand, lanes: npt.NDArray[np.int64]) -> None:
-        """Let a register count as unset in some threads."""
-        if isinstance(operand, Register):
-            known = self._set[operand.number]
-            known = np.ones(self.shape, np.bool_) if known is None else known.copy()
-            known.reshape(-1)[lanes] = False
-            self._set[operand.number] = known
-
-    def known(self, operand: Operand, lanes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_] | None:
-        """Return whether a register was set in some threads; None if in all."""
-        if not isinstance(operand, Register):
-            return None
-        if self._values[operand.number] is None:
-            return np.zeros(lanes.size, np.bool_)
-        known = self._set[operand.number]
-        return None if known is None else known.reshape(-1)[lanes]
+    # ---- computing
 
     def apply(self, operation: Operation, sources: Sequence[Values]) -> list[Values]:
         """Compute an operation; sources that agree along an axis are computed with once."""
@@ -391,13 +297,3 @@ class Machine:
         if values.shape[2] == 1:
             values = np.broadcast_to(values, (*values.shape[:2], WARP))
         return np.ascontiguousarray(values.reshape(self.blocks, -1)[:, : self.threads])
-
-
-def as_type(values: Values, kind: str) -> Values:
-    """Look at the low bits of values as another type."""
-    wanted = DTYPES[kind]
-    if values.dtype == wanted:
-        return values
-    if values.dtype.itemsize != wanted.itemsize:
-        values = values.view(f"u{values.dtype.itemsize}").astype(f"u{wanted.itemsize}")
-    return values.view(wanted)

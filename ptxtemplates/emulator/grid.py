@@ -1,0 +1,87 @@
+"""The blocks of a launch, wave by wave, and the special registers of their threads."""
+
+from __future__ import annotations
+
+import math
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ptxtemplates.emulator.types import WARP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from ptxtemplates.ptx.operands import SpecialRegister
+
+    Block = tuple[int, int, int]
+
+
+CLOCKS: Final = ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")
+"""They count steps."""
+
+
+def spelled(register: SpecialRegister) -> str:
+    """Return a special register's name with its component."""
+    return register.name if register.component is None else f"{register.name}.{register.component}"
+
+
+def waves(grid: Block, blocks: Iterable[Block] | None, at_once: int) -> Iterator[list[Block]]:
+    """Yield the blocks, as many at a time as fit a wave."""
+    remaining = iter(blocks if blocks is not None else _all(grid))
+    while some := list(islice(remaining, at_once)):
+        yield some
+
+
+def _all(grid: Block) -> Iterator[Block]:
+    for z, y, x in product(range(grid[2]), range(grid[1]), range(grid[0])):
+        yield x, y, z
+
+
+def special_registers(
+    blocks: list[Block], grid: Block, block: Block, shared_memory: int
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the special registers: shape (blocks, 1), (1, threads) or (1, 1)."""
+    thread = np.arange(math.prod(block), dtype=np.uint32)[None]
+    lane = thread % WARP
+    one = np.uint32(1)
+    special: dict[str, npt.NDArray[Any]] = {
+        # the number of the thread in its block: no register of PTX, but what the others are made of
+        "%tid": thread.astype(np.int64),
+        "%tid.x": thread % block[0],
+        "%tid.y": thread // block[0] % block[1],
+        "%tid.z": thread // (block[0] * block[1]),
+        "%laneid": lane,
+        "%warpid": thread // WARP,
+        "%lanemask_eq": one << lane,
+        "%lanemask_lt": (one << lane) - one,
+        "%lanemask_le": ((one << lane) - one) | one << lane,
+        "%lanemask_gt": ~(((one << lane) - one) | one << lane),
+        "%lanemask_ge": ~((one << lane) - one),
+    }
+    numbers = np.array(blocks, np.uint32)
+    constants = {
+        "%nwarpid": -(-thread.size // WARP),
+        "%smid": 0,
+        "%nsmid": 1,
+        "%gridid": 0,
+        "%dynamic_smem_size": shared_memory,
+        "%clusterid.x": 0,
+        "%cluster_ctarank": 0,
+        "%cluster_nctarank": 1,
+    }
+    for number, axis in enumerate("xyz"):
+        special[f"%ctaid.{axis}"] = numbers[:, number : number + 1]
+        constants |= {f"%ntid.{axis}": block[number], f"%nctaid.{axis}": grid[number]}
+        constants |= {f"%cluster_ctaid.{axis}": 0, f"%cluster_nctaid.{axis}": 1}
+    special |= {name: np.array([[value]], np.uint32) for name, value in constants.items()}
+    return special
+
+
+KNOWN_REGISTERS: Final = frozenset(special_registers([(0, 0, 0)], (1, 1, 1), (1, 1, 1), 0)) | frozenset(
+    CLOCKS
+)
+"""The special registers that can be read, by name and component."""
