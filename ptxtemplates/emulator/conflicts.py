@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from ptxtemplates.emulator.grid import Blocks
     from ptxtemplates.emulator.memory import Access
     from ptxtemplates.emulator.regions import Region
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 NOBODY: Final = 0
 SEVERAL: Final = -1
-"""More than one block, or one that promised that nobody writes."""
+PROMISED: Final = -2
+"""A block that read with the promise that nobody writes."""
 
 _DONE: Final = {"writers": "wrote", "readers": "reads", "updaters": "updates atomically"}
 
@@ -38,15 +40,17 @@ class Conflicts:
     ----------
     report : callable
         As `Memory` takes it.
+    granule : int
+        Bytes that are looked at together: no access of the kernel is smaller.
+    blocks : Blocks
+        That run; the first has number 1 here.
     """
 
-    def __init__(self, report: Callable[..., None]) -> None:
+    def __init__(self, report: Callable[..., None], granule: int, blocks: Blocks) -> None:
         self.now = 0
         """Step that is being executed; the machine counts."""
-        self.granule = 1
-        """Bytes that are looked at together: no access of the kernel is smaller."""
-        self.names: list[str] = []
-        """What to call each block, from the first on."""
+        self._granule = granule
+        self._blocks = blocks
         self._report = report
         self._owners: dict[tuple[str, str], Owners] = {}
         # by kind of access, the step of each block's last one; before the first fence it makes no difference
@@ -74,7 +78,7 @@ class Conflicts:
                 continue
             self._look("reads", region, "updaters", index, access, any_block=untouched)
             if untouched:
-                self._of(region, "readers")[index] = SEVERAL
+                self._of(region, "readers")[index] = PROMISED
             else:
                 self._note(region, "readers", index, access.blocks)
         self._remember("readers", access)
@@ -103,13 +107,13 @@ class Conflicts:
             self._note(region, "updaters", index, access.blocks)
 
     def _granules(self, places: Indices, count: int) -> list[Indices]:
-        first = places // self.granule
-        return [first + number if number else first for number in range(-(-count // self.granule))]
+        first = places // self._granule
+        return [first + number if number else first for number in range(-(-count // self._granule))]
 
     def _of(self, region: Region, kind: str) -> Owners:
         """Return who touched each granule of a buffer; it grows with a sparse one."""
         key = (region.name, kind)
-        needed = -(-region.kept // self.granule)
+        needed = -(-region.kept // self._granule)
         owners = self._owners.get(key)
         if owners is None:
             owners = self._owners[key] = np.zeros(needed, np.int32)
@@ -120,25 +124,28 @@ class Conflicts:
     def _look(
         self, deed: str, region: Region, kind: str, index: Indices, access: Access, *, any_block: bool = False
     ) -> None:
-        """Report the first thread that meets another block's access of a kind."""
+        """Report the first thread that meets another block's access of a kind, or any if that is promised."""
         if (region.name, kind) not in self._owners:
             return
         before = self._of(region, kind)[index]
         met = (before != NOBODY) if any_block else (before != access.blocks) & (before != NOBODY)
         for thread in np.flatnonzero(met):
             other, block = int(before[thread]), int(access.blocks[thread])
-            if not self._ordered(kind, other, block):
-                name = f"block {self.names[other - 1]}" if other != SEVERAL else "another block"
-                address = int(access.addresses[thread])
-                message = f"a block {deed} what {name} {_DONE[kind]}, at {address:#x} in {region.name}"
-                self._report(
-                    "conflict between blocks",
-                    message,
-                    int(access.lanes[thread]),
-                    address=address,
-                    buffer=region.name,
-                )
-                return
+            promised = any_block or other == PROMISED
+            if not promised and self._ordered(kind, other, block):
+                continue
+            name = f"block {self._blocks[other - 1]}" if other > NOBODY else "another block"
+            done = "reads with ld.global.nc" if other == PROMISED else _DONE[kind]
+            how = " with ld.global.nc" if any_block else ""
+            address = int(access.addresses[thread])
+            self._report(
+                "read-only memory" if promised else "conflict between blocks",
+                f"a block {deed}{how} what {name} {done}, at {address:#x} in {region.name}",
+                int(access.lanes[thread]),
+                address=address,
+                buffer=region.name,
+            )
+            return
 
     def _ordered(self, kind: str, first: int, second: int) -> bool:
         """Say whether a fence lies between a block's last access of a kind and what another does now."""
@@ -155,6 +162,7 @@ class Conflicts:
         if (before == blocks).all():
             return
         after = np.where((before == NOBODY) | (before == blocks), blocks, np.int32(SEVERAL))
+        after[before == PROMISED] = PROMISED
         owners[index] = after
         mixed = index[owners[index] != after]
         if mixed.size:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ptxtemplates.emulator.types import WARP
+from ptxtemplates.errors import EmulationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,16 +29,37 @@ def spelled(register: SpecialRegister) -> str:
     return register.name if register.component is None else f"{register.name}.{register.component}"
 
 
-def waves(grid: Block, blocks: Iterable[Block] | None, at_once: int) -> Iterator[list[Block]]:
-    """Yield the blocks, as many at a time as fit a wave."""
-    remaining = iter(blocks if blocks is not None else _all(grid))
-    while some := list(islice(remaining, at_once)):
-        yield some
+class Blocks:
+    """The blocks that run, by number.
 
+    Parameters
+    ----------
+    grid : tuple of int
+    chosen : iterable of tuple of int, optional
+        Only these.
+    """
 
-def _all(grid: Block) -> Iterator[Block]:
-    for z, y, x in product(range(grid[2]), range(grid[1]), range(grid[0])):
-        yield x, y, z
+    def __init__(self, grid: Block, chosen: Iterable[Block] | None) -> None:
+        self._grid = grid
+        self._chosen = None if chosen is None else list(chosen)
+        for block in self._chosen or ():
+            if not all(0 <= number < extent for number, extent in zip(block, grid, strict=True)):
+                raise EmulationError(f"block {block} is not in the grid {grid}")
+
+    def __len__(self) -> int:
+        return math.prod(self._grid) if self._chosen is None else len(self._chosen)
+
+    def __getitem__(self, number: int) -> Block:
+        if self._chosen is not None:
+            return self._chosen[number]
+        rest, x = divmod(number, self._grid[0])
+        z, y = divmod(rest, self._grid[1])
+        return x, y, z
+
+    def waves(self, at_once: int) -> Iterator[list[Block]]:
+        """Yield the blocks, so many at a time."""
+        for start in range(0, len(self), at_once):
+            yield [self[number] for number in range(start, min(start + at_once, len(self)))]
 
 
 def special_registers(

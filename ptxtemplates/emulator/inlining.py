@@ -121,6 +121,8 @@ class Inlining:
                 moved = _renamed(statement, offset, scope)
                 if statement.opcode == "call":
                     self._call(moved, callers)
+                elif statement.opcode == "trap":
+                    self._trap(moved, context)
                 elif statement.opcode == "ret" and callers:
                     self.items.append(Jump(moved, guard_of(moved), (context, "end")))
                 else:
@@ -156,6 +158,9 @@ class Inlining:
         except KeyError:
             raise unsupported(call, f"there is no function {target.name}") from None
         if function.body is None:
+            if target.name in EXTERNAL:
+                EXTERNAL[target.name](self, call, -1)
+                return
             raise unsupported(call, f"{target.name} is not defined in the text")
         if function.name in callers or len(callers) >= DEEPEST:
             raise unsupported(call, "a recursion")
@@ -180,6 +185,15 @@ class Inlining:
         self._inline(function, offset, scope, (*callers, function.name))
         self.items += after
         self.labels[end] = len(self.items)
+
+    def _trap(self, instruction: Instruction, context: int) -> None:
+        """Append what reports that a kernel ends itself, and what ends it."""
+        for opcode in ("trap", "exit"):
+            ends = instruction._replace(opcode=opcode, modifiers=(), text=opcode, operands=())
+            self.items.append(Plain(ends, context))
+
+    def _ignored(self, call: Instruction, context: int) -> None:
+        """Leave a call out."""
 
     def _passed(
         self,
@@ -225,6 +239,13 @@ class Inlining:
             return operand
         element = TYPE_BITS.get(variable.type, 8) // 8 if variable is not None else 1
         return Immediate(base + operand.offset + (operand.element or 0) * element, "u64")
+
+
+EXTERNAL: Final[dict[str, Callable[[Inlining, Instruction, int], None]]] = {
+    "__assertfail": Inlining._trap,
+    "vprintf": Inlining._ignored,
+}
+"""What is done at a call of a function that only the driver has."""
 
 
 def guard_of(instruction: Instruction) -> Operand | None:

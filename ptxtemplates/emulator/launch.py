@@ -10,7 +10,7 @@ import numpy as np
 
 from ptxtemplates.emulator.counts import Counter, Counts
 from ptxtemplates.emulator.findings import Finding, Lines
-from ptxtemplates.emulator.grid import special_registers, waves
+from ptxtemplates.emulator.grid import Blocks, special_registers
 from ptxtemplates.emulator.instances import Placed, laid_out
 from ptxtemplates.emulator.loading import content_of, parameter_bytes, place
 from ptxtemplates.emulator.machine import Launch, Machine
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 WAVE: Final = 1 << 16
 """Threads that run at once: memory stays bounded for any grid."""
-WAVE_BYTES: Final = 1 << 26
-"""Bytes that the shared and local memory of a wave may take."""
+WAVE_BYTES: Final = 1 << 29
+"""Bytes that the registers and the shared and local memory of a wave may take, about."""
 STEP_LIMIT: Final = 10_000_000
 
 
@@ -119,8 +119,8 @@ def emulate(
     def report(kind: str, message: str, lane: int, **where: Any) -> None:
         current[0].report(kind, message, lane, **where)
 
-    memory = Memory(report)
-    memory.conflicts.granule = program.granules["global"]
+    every = Blocks(grid, blocks)
+    memory = Memory(report, program.granules["global"], every)
     bits = bytearray(prepared.parameter_bytes)
     memory.add("parameters", np.frombuffer(bits, np.uint8), constant=True)
     for variable in prepared.variables:
@@ -142,9 +142,8 @@ def emulate(
     )
     steps, first = 0, 1
     at_once = _at_once(block, program, shared)
-    for some in waves(grid, blocks, at_once):
+    for some in every.waves(at_once):
         machine = Machine(launch, special_registers(some, grid, block, shared_memory), first, steps)
-        memory.conflicts.names += [str(each) for each in some]
         current[:] = [machine]
         with np.errstate(all="ignore"):
             ended = Scheduler(machine).run(step_limit)
@@ -175,7 +174,7 @@ def _prepare(text: str, entry: str, seed: int | None) -> _Prepared:
         raise EmulationError(f"the text has no entry {entry!r}") from None
     if function.kind != "entry" or function.body is None:
         raise EmulationError(f"{entry} is no entry that the text defines")
-    memory = Memory(_nothing)
+    memory = Memory(_nothing, 1, Blocks((1, 1, 1), None))
     offsets: dict[str, int] = {}
     end = 0
     for parameter in function.parameters:
@@ -222,5 +221,6 @@ def _stored(function: Function, program: Program, addresses: Mapping[str, int]) 
 def _at_once(block: Block, program: Program, shared: Sequence[Placed]) -> int:
     """Return how many blocks run at once."""
     threads = math.prod(block)
-    of_block = laid_out(shared) * (3 if shared else 0) + laid_out(program.local) * 2 * threads
+    # beside every byte of shared and local memory lies what is known of it
+    of_block = 4 * laid_out(shared) + threads * (2 * laid_out(program.local) + 8 * program.registers)
     return max(1, min(WAVE // threads, WAVE_BYTES // max(of_block, 1)))

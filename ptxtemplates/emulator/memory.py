@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from ptxtemplates.emulator.grid import Blocks
     from ptxtemplates.emulator.sparse import SparseArray
 
     Addresses = npt.NDArray[np.uint64]
@@ -85,10 +86,14 @@ class Memory:
     ----------
     report : callable
         Called with the kind of a finding, a message, the thread, and ``address=`` and ``buffer=``.
+    granule : int
+        Bytes of the smallest access.
+    blocks : Blocks
+        That run.
     """
 
-    def __init__(self, report: Report) -> None:
-        self.conflicts = Conflicts(report)
+    def __init__(self, report: Report, granule: int, blocks: Blocks) -> None:
+        self.conflicts = Conflicts(report, granule, blocks)
         self._report = report
         self._regions: list[Region] = []
         self._bases: list[int] = []

@@ -16,7 +16,7 @@ from ptxtemplates.ptx.operands import Label, SpecialRegister
 from ptxtemplates.ptx.statements import TargetList
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ptxtemplates.emulator.barriers import Barrier
     from ptxtemplates.emulator.instances import Placed
@@ -120,7 +120,7 @@ def prepare(
     )
     slices = Slices([step.instruction for step in steps])
     return Program(
-        steps,
+        tuple(_ended(step, steps) for step in steps),
         inlining.registers,
         tuple(inlining.shared),
         inlining.dynamic,
@@ -178,6 +178,25 @@ _FLOW: Final[dict[str, Callable[[Instruction, Operand | None, Labels, int], Step
     "ret": _exit,
     "exit": _exit,
 }
+
+
+def _ended(step: Step, steps: Sequence[Step]) -> Step:
+    """Let a branch to nothing but an exit be one, so that its threads end before others run."""
+    if len(step.targets) != 1:
+        return step
+    seen = set()
+    place = step.targets[0]
+    while place not in seen and place < len(steps):
+        seen.add(place)
+        there = steps[place]
+        if there.guard is not None or there.execute is not None or there.barrier is not None:
+            return step
+        if not there.targets:
+            return step._replace(targets=())
+        if len(there.targets) > 1:
+            return step
+        place = there.targets[0]
+    return step
 
 
 def _relaxed(item: Jump | Plain) -> Jump | Plain:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ptxtemplates.emulator.sparse import PAGE
-
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -89,5 +87,5 @@ class Region:
 
     @property
     def kept(self) -> int:
-        """How many bytes are kept: an upper bound of what `bytes_at` returns."""
-        return self.size if self._sparse is None else self._sparse.pages.size * PAGE
+        """How many bytes are kept: what `bytes_at` has returned so far is below."""
+        return self.size if self._sparse is None else self._sparse.pool.size

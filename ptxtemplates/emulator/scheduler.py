@@ -277,7 +277,10 @@ class Scheduler:
         """Report blocks that met at several places, or without threads that had not ended."""
         machine = self._machine
         taking_part = released.sum(axis=1)
-        places = sum((wait.lanes & released).any(axis=1).astype(int) for wait in here)
+        by_place: dict[int, Lanes] = {}
+        for wait in here:
+            by_place[wait.place] = by_place.get(wait.place, wait.lanes) | wait.lanes
+        places = np.sum([(lanes & released).any(axis=1) for lanes in by_place.values()], axis=0)
         for wait in here:
             barrier = machine.launch.program.steps[wait.place].barrier
             assert barrier is not None
@@ -288,5 +291,5 @@ class Scheduler:
             missing = mine & (taking_part < wait.expected)[:, None]
             message = "threads of the block that had not ended go past it"
             machine.report_lanes("barrier", message, missing)
-            apart = mine & (np.asarray(places) > 1)[:, None]
+            apart = mine & (places > 1)[:, None]
             machine.report_lanes("barrier", "threads of the block meet at different barriers", apart)

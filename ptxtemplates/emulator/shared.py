@@ -53,7 +53,8 @@ class SharedMemory:
         access, places = self.place(access)
         for index, report in self._granules(access, places):
             self.races.read(index, access.lanes, self._machine.now, report, strong=access.strong)
-        self._memory.check_written(access, places)
+        if self._machine.copies.pending(places, access.bytes) is None:
+            self._memory.check_written(access, places)
         return access, self._memory.load(access, places)
 
     def store(self, access: Access, values: list[npt.NDArray[Any]]) -> None:

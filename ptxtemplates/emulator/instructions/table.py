@@ -8,6 +8,7 @@ from ptxtemplates.emulator.instructions.atomics import ATOMIC_FORMS
 from ptxtemplates.emulator.instructions.copies import COPY_FORMS
 from ptxtemplates.emulator.instructions.effect import unsupported
 from ptxtemplates.emulator.instructions.loads import LOAD_FORMS
+from ptxtemplates.emulator.instructions.matrices import MATRIX_FORMS
 from ptxtemplates.emulator.instructions.ordering import ORDER_FORMS
 from ptxtemplates.emulator.instructions.shuffles import SHUFFLE_FORMS
 from ptxtemplates.emulator.instructions.votes import VOTE_FORMS
@@ -22,6 +23,7 @@ EFFECTS: Final[dict[str, tuple[EffectForm, ...]]] = {
     **SHUFFLE_FORMS,
     **VOTE_FORMS,
     **COPY_FORMS,
+    **MATRIX_FORMS,
     **ORDER_FORMS,
 }
 """Every form of every such opcode."""
