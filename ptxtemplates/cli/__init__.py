@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "lint": "Look for mistakes in PTX files that an assembler lets pass.",
     "list": "Show the kernels and their parameters.",
     "render": "Render one kernel.",
+    "verify": "Execute kernels on the CPU and hold every result to a bound.",
 }
 """Each command and its first line of help; the code lies in the file of that name, loaded when it runs."""
 

@@ -40,12 +40,16 @@ class Barrier(NamedTuple):
     predicate: Operand | None = None
     combine: Callable[[Any, Any], Values] | None = None
 
-    def reduce(self, machine: Machine, lanes: Lanes) -> None:
-        """Give the threads that met the result of the reduction, if it is one."""
-        if self.combine is None or self.predicate is None or self.result is None:
-            return
-        values = machine.full(machine.fetch(self.predicate, "pred", lanes))
-        machine.store(self.result, self.combine(values, lanes), lanes)
+    def values(self, machine: Machine, lanes: Lanes) -> Values:
+        """Return what the threads give to the reduction."""
+        if self.predicate is None:
+            return np.zeros((1, 1), np.bool_)
+        return machine.full(machine.fetch(self.predicate, "pred", lanes))
+
+    def give(self, machine: Machine, met: Lanes, values: Values, lanes: Lanes) -> None:
+        """Set the result of a reduction over all that met, in those of them that wait here."""
+        if self.combine is not None and self.result is not None:
+            machine.store(self.result, self.combine(values, met), lanes)
 
 
 _REDUCTIONS: Final[dict[str, Callable[[Any, Any], Values]]] = {

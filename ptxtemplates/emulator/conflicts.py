@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ptxtemplates.emulator.accesses import ANYWHERE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
+    from ptxtemplates.emulator.accesses import Access
     from ptxtemplates.emulator.grid import Blocks
-    from ptxtemplates.emulator.memory import Access
     from ptxtemplates.emulator.regions import Region
 
     Indices = npt.NDArray[np.int64]
@@ -70,11 +72,11 @@ class Conflicts:
 
     def load(self, region: Region, access: Access, places: Indices, *, untouched: bool) -> None:
         """Note a load; `untouched` if the kernel promises that nobody writes there."""
-        if access.strong:
+        if access.scope == ANYWHERE:
             self.synchronise(access.blocks)
         for index in self._granules(places, access.bytes):
             self._look("reads", region, "writers", index, access, any_block=untouched)
-            if access.strong:
+            if access.scope == ANYWHERE:
                 continue
             self._look("reads", region, "updaters", index, access, any_block=untouched)
             if untouched:
@@ -86,19 +88,26 @@ class Conflicts:
     def store(self, region: Region, access: Access, places: Indices) -> None:
         """Note a store."""
         for index in self._granules(places, access.bytes):
-            for kind in ("writers", "readers") if access.strong else ("writers", "readers", "updaters"):
+            for kind in (
+                ("writers", "readers") if access.scope == ANYWHERE else ("writers", "readers", "updaters")
+            ):
                 self._look("writes", region, kind, index, access)
-            if access.strong:
+            if access.scope == ANYWHERE:
                 self._note(region, "updaters", index, access.blocks)
                 continue
-            owners = self._of(region, "writers")
-            owners[index] = access.blocks
-            # threads of two blocks in one instruction: the later one has overwritten the earlier
-            self._look("writes", region, "writers", index, access)
-        self._remember("updaters" if access.strong else "writers", access)
+        self._remember("updaters" if access.scope == ANYWHERE else "writers", access)
+        if access.scope != ANYWHERE:
+            for index in self._granules(places, access.bytes):
+                self._of(region, "writers")[index] = access.blocks
+                # threads of two blocks in one instruction: the later one has overwritten the earlier
+                self._look("writes", region, "writers", index, access)
 
     def update(self, region: Region, access: Access, places: Indices, *, compares: bool) -> None:
         """Note an atomic operation; one that compares may follow a plain read of what it expects."""
+        if access.scope != ANYWHERE:
+            # to other blocks it is a read and a write
+            self.store(region, access, places)
+            return
         self.synchronise(access.blocks)
         for index in self._granules(places, access.bytes):
             self._look("updates", region, "writers", index, access)
@@ -150,8 +159,10 @@ class Conflicts:
     def _ordered(self, kind: str, first: int, second: int) -> bool:
         """Say whether a fence lies between a block's last access of a kind and what another does now."""
         later = self._synchronised.get(second, -1)
+        if second == SEVERAL:
+            later = min(self._synchronised.values(), default=-1)
         if kind == "updaters":
-            return second in self._fenced
+            return second in self._fenced or (second == SEVERAL and bool(self._fenced))
         if first == SEVERAL:
             return later >= 0
         return self._last[kind].get(first, 0) <= self._fenced.get(first, -1) <= later

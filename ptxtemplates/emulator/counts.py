@@ -17,10 +17,10 @@ from ptxtemplates.emulator.types import WARP
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from ptxtemplates.emulator.accesses import Access
     from ptxtemplates.emulator.machine import Machine
-    from ptxtemplates.emulator.memory import Access
     from ptxtemplates.emulator.program import Program, Step
-    from ptxtemplates.emulator.types import Lanes
+    from ptxtemplates.emulator.types import Lanes, Values
     from ptxtemplates.ptx.statements import Instruction
 
 SECTOR: Final = 32
@@ -160,14 +160,28 @@ class Counter:
             here = machine.by_warp(waiting & machine.running).any(axis=2)
             row["divergent"] += int(np.count_nonzero(warps & here))
 
+    def parted(self, machine: Machine, active: Lanes, targets: Values) -> None:
+        """Note that active threads branch to several places."""
+        here = machine.by_warp(active)
+        chosen = machine.by_warp(targets.astype(np.int64))
+        lowest = np.where(here, chosen, np.iinfo(np.int64).max).min(axis=2)
+        highest = np.where(here, chosen, -1).max(axis=2)
+        self._rows[self._place]["divergent"] += int(np.count_nonzero(lowest < highest))
+
+    def copied(self, machine: Machine, access: Access) -> None:
+        """Note where an asynchronous copy writes; what it reads is noted as an access."""
+        row = self._rows[self._place]
+        if access.addresses.size:
+            row["passes"] += _passes(machine, access)
+            row["ideal_passes"] += _ideal_passes(machine, access)
+
     def access(self, machine: Machine, space: str, access: Access, *, stores: bool) -> None:
         """Note an access of the instruction that was counted last."""
         row = self._rows[self._place]
         self._spaces.setdefault(self._place, (space, stores))
         if not access.addresses.size:
             return
-        threads = machine.threads
-        warps = access.lanes // threads * -(-threads // WARP) + access.lanes % threads // WARP
+        warps = _warps(machine, access)
         addresses = access.addresses.astype(np.int64)
         row["requests"] += np.unique(warps).size
         distinct = np.unique(np.stack([warps, addresses]), axis=1)
@@ -177,8 +191,8 @@ class Counter:
             _, needed = np.unique(distinct[0], return_counts=True)
             row["ideal_sectors"] += int((-(-needed * access.bytes // SECTOR)).sum())
         elif space == "shared":
-            row["passes"] += _passes(warps, access, threads)
-            row["ideal_passes"] += _ideal_passes(warps, access, threads)
+            row["passes"] += _passes(machine, access)
+            row["ideal_passes"] += _ideal_passes(machine, access)
 
     def counts(self) -> Counts:
         """Return what was counted."""
@@ -196,15 +210,24 @@ class Counter:
         )
 
 
-def _groups(warps: npt.NDArray[np.int64], access: Access, threads: int) -> npt.NDArray[np.int64]:
+def _warps(machine: Machine, access: Access) -> npt.NDArray[np.int64]:
+    threads = machine.threads
+    warps: npt.NDArray[np.int64] = (
+        access.lanes // threads * -(-threads // WARP) + access.lanes % threads // WARP
+    )
+    return warps
+
+
+def _groups(machine: Machine, access: Access) -> npt.NDArray[np.int64]:
     """Return numbers of the threads that are served together: a warp, or a half or a quarter of it."""
     parts = max(1, access.bytes // BANK_BYTES)
-    lane = access.lanes % threads % WARP
-    return warps * parts + lane * parts // WARP
+    lane = access.lanes % machine.threads % WARP
+    groups: npt.NDArray[np.int64] = _warps(machine, access) * parts + lane * parts // WARP
+    return groups
 
 
-def _passes(warps: npt.NDArray[np.int64], access: Access, threads: int) -> int:
-    groups = _groups(warps, access, threads)
+def _passes(machine: Machine, access: Access) -> int:
+    groups = _groups(machine, access)
     words = access.addresses.astype(np.int64) // BANK_BYTES
     count = max(1, access.bytes // BANK_BYTES)
     every = np.concatenate([np.stack([groups, words + number]) for number in range(count)], axis=1)
@@ -215,5 +238,5 @@ def _passes(warps: npt.NDArray[np.int64], access: Access, threads: int) -> int:
     return int(busiest.sum())
 
 
-def _ideal_passes(warps: npt.NDArray[np.int64], access: Access, threads: int) -> int:
-    return int(np.unique(_groups(warps, access, threads)).size)
+def _ideal_passes(machine: Machine, access: Access) -> int:
+    return int(np.unique(_groups(machine, access)).size)

@@ -18,7 +18,7 @@ KINDS: Final = {
     "32-bit wrap": "an address computed from a product, sum or shift that did not fit 32 bits",
     "conflict between blocks": "two blocks that write one place, or one that reads what another writes",
     "shared-memory race": "two threads that access one place, one of them writing, without a barrier between",
-    "cp.async": "an access to what an asynchronous copy, not yet waited for, reads or writes",
+    "cp.async": "an access to where an asynchronous copy, not yet waited for, writes",
     "griddepcontrol": "a use of the previous kernel's results before griddepcontrol.wait",
     "shuffle": "a lane that a warp instruction names or reads, and that does not take part in it",
     "barrier": "a barrier that not all threads reach, or not together",
@@ -89,7 +89,7 @@ class Lines:
     def source_of(self, instruction: Instruction) -> tuple[str, int] | None:
         """Return the file and line that an instruction comes from."""
         if self._places is not None:
-            return self._places[instruction.line - 1]
+            return self._places[instruction.line - 1] if instruction.line <= len(self._places) else None
         if instruction.loc is None:
             return None
         return self._files.get(instruction.loc.file, "?"), instruction.loc.line

@@ -71,7 +71,7 @@ def special_registers(
     one = np.uint32(1)
     special: dict[str, npt.NDArray[Any]] = {
         # the number of the thread in its block: no register of PTX, but what the others are made of
-        "%tid": thread.astype(np.int64),
+        "thread": thread.astype(np.int64),
         "%tid.x": thread % block[0],
         "%tid.y": thread // block[0] % block[1],
         "%tid.z": thread // (block[0] * block[1]),

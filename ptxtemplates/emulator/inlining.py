@@ -91,6 +91,9 @@ class Inlining:
             if variable.space == "shared":
                 self._declare(variable, {})
         self._inline(function, 0, {}, ())
+        # a body that runs into its closing brace ends there
+        closing = Instruction(None, "exit", (), "exit", (), function.end_line, None)
+        self.items.append(Plain(closing, 0))
         if self.dynamic is not None:
             end = laid_out(self.shared)
             for variable, offset in self.symbols.items():

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from ptxtemplates.emulator.memory import Access
+    from ptxtemplates.emulator.accesses import Access
 
     Indices = npt.NDArray[np.int64]
 

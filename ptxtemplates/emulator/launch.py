@@ -17,6 +17,7 @@ from ptxtemplates.emulator.machine import Launch, Machine
 from ptxtemplates.emulator.memory import Memory
 from ptxtemplates.emulator.operations import Worst
 from ptxtemplates.emulator.program import prepare
+from ptxtemplates.emulator.races import SHADOW
 from ptxtemplates.emulator.scheduler import Scheduler
 from ptxtemplates.errors import EmulationError
 from ptxtemplates.ptx.parser import parse
@@ -110,6 +111,8 @@ def emulate(
     EmulationError
         If the arguments do not fit the kernel.
     """
+    if accuracy not in ("exact", "worst"):
+        raise EmulationError(f"accuracy must be 'exact' or 'worst', not {accuracy!r}")
     prepared = _prepare(text, entry, seed if accuracy == "worst" else None)
     function, program = prepared.function, prepared.program
     _check_block(function, grid, block)
@@ -127,7 +130,7 @@ def emulate(
         content = content_of(variable, prepared.addresses)
         memory.add(variable.name, content, constant=variable.space == "const")
     place(function, arguments, memory, bits, prepared.addresses)
-    memory.share(_stored(function, program, prepared.addresses))
+    memory.share(_stored(prepared))
     shared = program.shared
     if program.dynamic is not None:
         shared = (*shared, Placed(program.dynamic, laid_out(shared), shared_memory))
@@ -148,6 +151,7 @@ def emulate(
         with np.errstate(all="ignore"):
             ended = Scheduler(machine).run(step_limit)
         steps, first = machine.now, first + len(some)
+        machine.release()
         if not ended:
             break
     counts = launch.counter.counts() if launch.counter is not None else None
@@ -203,24 +207,31 @@ def _check_block(function: Function, grid: Block, block: Block) -> None:
         if len(extents) != 3 or min(extents) < 1:
             raise EmulationError(f"{name} must have three extents of at least 1, not {extents}")
     required = function.attributes.get("reqntid")
-    if required is not None and (*required, 1, 1)[:3] != block:
+    if required is not None and (*required, 1, 1)[:3] != tuple(block):
         raise EmulationError(f"{function.name} requires a block of {required}, not {block}")
     most = function.attributes.get("maxntid")
     if math.prod(block) > (math.prod(most) if most is not None else 1024):
         raise EmulationError(f"{function.name} allows a block of {most or 1024}, not {block}")
 
 
-def _stored(function: Function, program: Program, addresses: Mapping[str, int]) -> set[str] | None:
+def _stored(prepared: _Prepared) -> set[str] | None:
     """Return the buffers that stores may reach, by name; None: any."""
-    reached = program.slices.parameters
+    reached = prepared.program.slices.parameters
     if reached is None:
         return None
-    return {name for name, address in addresses.items() if address in reached}
+    sizes = {each.name: parameter_bytes(each) for each in prepared.function.parameters}
+    sizes |= {each.name: each.size for each in prepared.variables}
+    return {
+        name
+        for name, start in prepared.addresses.items()
+        if any(start <= address <= start + sizes[name] for address in reached)
+    }
 
 
 def _at_once(block: Block, program: Program, shared: Sequence[Placed]) -> int:
     """Return how many blocks run at once."""
     threads = math.prod(block)
     # beside every byte of shared and local memory lies what is known of it
-    of_block = 4 * laid_out(shared) + threads * (2 * laid_out(program.local) + 8 * program.registers)
+    of_byte = 2 + -(-SHADOW // program.granules["shared"])
+    of_block = of_byte * laid_out(shared) + threads * (2 * laid_out(program.local) + 8 * program.registers)
     return max(1, min(WAVE // threads, WAVE_BYTES // max(of_block, 1)))

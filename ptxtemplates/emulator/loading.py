@@ -101,6 +101,10 @@ def _parameter(parameter: Variable, argument: Buffer | Value, memory: Memory) ->
             raise EmulationError(f"{parameter.name} is a {parameter.type}: pass a NumPy scalar of its type")
         return bytes(np.array(argument, f"f{size}").tobytes())
     if isinstance(argument, int):
+        if parameter.type in ("f32", "f64"):
+            raise EmulationError(f"{parameter.name} is a {parameter.type}: pass a float, not {argument}")
+        if not -(1 << 8 * size - 1) <= argument < 1 << 8 * size:
+            raise EmulationError(f"{parameter.name} is a {parameter.type}, which {argument} does not fit")
         return (int(argument) % (1 << 8 * size)).to_bytes(size, "little")
     try:
         return _buffer(parameter.name, argument, memory).to_bytes(8, "little")
@@ -117,6 +121,8 @@ def _buffer(name: str, argument: Buffer, memory: Memory) -> int:
         return memory.add(name, argument.array, written=False).base
     if isinstance(argument, Previous):
         return memory.add(name, argument.array, previous=True).base
-    if isinstance(argument, np.ndarray | SparseArray):
+    if isinstance(argument, np.ndarray):
+        return memory.add(name, argument, constant=not argument.flags.writeable).base
+    if isinstance(argument, SparseArray):
         return memory.add(name, argument).base
     raise EmulationError(f"{name}: a parameter is a number, an array or a table of arrays, not {argument!r}")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from ptxtemplates.emulator.accesses import Access
     from ptxtemplates.emulator.instances import Placed
-    from ptxtemplates.emulator.memory import Access
 
     Flags = npt.NDArray[np.bool_]
 

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ptxtemplates.emulator.accesses import ANYWHERE, WEAK, Access
 from ptxtemplates.emulator.asynchronous import Copies
+from ptxtemplates.emulator.conflicts import SEVERAL
 from ptxtemplates.emulator.findings import Finding
 from ptxtemplates.emulator.local import LocalMemory
-from ptxtemplates.emulator.memory import Access
 from ptxtemplates.emulator.registers import Registers
 from ptxtemplates.emulator.shared import SharedMemory
 from ptxtemplates.emulator.types import WARP
 from ptxtemplates.emulator.wrapping import Wraps
+from ptxtemplates.ptx.operands import Register
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,7 +197,7 @@ class Machine:
         size: int,
         elements: int,
         *,
-        strong: bool = False,
+        scope: int = WEAK,
         spread: Shape | None = None,
     ) -> Reach:
         """Return the access of the active threads.
@@ -206,7 +208,7 @@ class Machine:
         active : numpy.ndarray of bool
         size, elements : int
             Bytes of an element, elements of a thread.
-        strong : bool
+        scope : int
             As in `Access`.
         spread : tuple of int, optional
             The shape of what is stored there, if it is larger.
@@ -217,10 +219,10 @@ class Machine:
                 shape = (max(shape[0], spread[0]), max(shape[1], spread[1]))
                 addresses = np.broadcast_to(addresses, shape)
             lanes, blocks = self._numbered(shape)
-            return Reach(Access(addresses.reshape(-1), lanes, blocks, size, elements, strong), shape)
+            return Reach(Access(addresses.reshape(-1), lanes, blocks, size, elements, scope), shape)
         every, blocks = self._numbered(self.shape)
         lanes = np.flatnonzero(active)
-        access = Access(self.full(addresses)[active], every[lanes], blocks[lanes], size, elements, strong)
+        access = Access(self.full(addresses)[active], every[lanes], blocks[lanes], size, elements, scope)
         return Reach(access, None)
 
     def _numbered(self, shape: Shape) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
@@ -228,6 +230,8 @@ class Machine:
         if shape not in self._numbers:
             lanes = np.arange(shape[0])[:, None] * self.threads + np.arange(shape[1])
             blocks = lanes // self.threads + self._first_block
+            if shape[0] < self.blocks:
+                blocks[:] = SEVERAL
             self._numbers[shape] = lanes.reshape(-1), blocks.astype(np.int32).reshape(-1)
         return self._numbers[shape]
 
@@ -251,12 +255,29 @@ class Machine:
         """Return the numbers of the blocks of the active threads."""
         return self._numbered(self.shape)[1][np.flatnonzero(active)]
 
+    def fence(self, access: Access, scope: int) -> None:
+        """Note that the threads of an access ran a fence."""
+        self.shared.races.fence(access.lanes, self.now)
+        if scope == ANYWHERE:
+            self.memory.conflicts.fence(access.blocks)
+
     def check_previous(self, access: Access) -> None:
         """Report a use of what the kernel before writes by threads that have not waited for it."""
         if self.memory.has_previous:
             early = ~self.waited.reshape(-1)[access.lanes]
             if early.any():
                 self.memory.report_previous(access.at(early))
+
+    def check_set(self, operand: Operand, lanes: npt.NDArray[np.int64]) -> None:
+        """Report a register that some threads read and have not set."""
+        known = self.known(operand, lanes)
+        if known is not None and isinstance(operand, Register) and not known.all():
+            message = f"{operand.name} is read and was not set on the way there"
+            self.report("unset register", message, int(lanes[~known][0]))
+
+    def release(self) -> None:
+        """Drop everything: the parts of a machine refer to it, and would keep its arrays alive."""
+        vars(self).clear()
 
     # ---- warps
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from ptxtemplates.emulator.accesses import Access
     from ptxtemplates.emulator.grid import Blocks
     from ptxtemplates.emulator.sparse import SparseArray
 
-    Addresses = npt.NDArray[np.uint64]
     Indices = npt.NDArray[np.int64]
     Report = Callable[..., None]
 
@@ -33,42 +33,6 @@ ALIGNMENT: Final = 256
 
 WIDEST: Final = 16
 """Bytes that are moved at once; a wider access is done in parts."""
-
-
-class Access(NamedTuple):
-    """One memory instruction of some threads.
-
-    Attributes
-    ----------
-    addresses : numpy.ndarray of uint64, shape (n,)
-        Of each thread.
-    lanes : numpy.ndarray of int, shape (n,)
-        Number of each thread in the wave.
-    blocks : numpy.ndarray of int32, shape (n,)
-        Number of its block, from 1, in the order in which blocks are run.
-    size, elements : int
-        Bytes of an element, and elements of each thread.
-    strong : bool
-        Whether it may meet other strong accesses: atomic, volatile, relaxed, acquiring or releasing ones.
-    """
-
-    addresses: Addresses
-    lanes: npt.NDArray[np.int64]
-    blocks: npt.NDArray[np.int32]
-    size: int
-    elements: int
-    strong: bool = False
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of each thread."""
-        return self.size * self.elements
-
-    def at(self, chosen: npt.NDArray[Any]) -> Access:
-        """Return the access of some of the threads, by mask or by number."""
-        return self._replace(
-            addresses=self.addresses[chosen], lanes=self.lanes[chosen], blocks=self.blocks[chosen]
-        )
 
 
 class Part(NamedTuple):
@@ -132,6 +96,7 @@ class Memory:
             data = data.reshape(-1).view(np.uint8)
         key = (start, data.nbytes)
         if key in self._known and data.nbytes:
+            self._known[key].names.add(name)
             return self._known[key]
         end = self._regions[-1].end + GAP if self._regions else FIRST_ADDRESS
         region = Region(name, end + -end % ALIGNMENT, data, **properties)
@@ -143,9 +108,8 @@ class Memory:
     def share(self, buffers: set[str] | None) -> None:
         """Say which buffers stores may reach, by name (None: any): conflicts are looked for there."""
         for region in self._regions:
-            region.shared = not region.constant and (
-                buffers is None or region.name.partition("[")[0] in buffers
-            )
+            names = {name.partition("[")[0] for name in region.names}
+            region.shared = not region.constant and (buffers is None or not names.isdisjoint(buffers))
 
     def load(self, access: Access, *, untouched: bool = False) -> list[npt.NDArray[Any]]:
         """Return the elements that each thread loads, as unsigned integers; 0 where the access is wrong.

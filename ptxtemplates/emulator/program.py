@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from ptxtemplates.emulator.grid import KNOWN_REGISTERS, spelled
 from ptxtemplates.emulator.inlining import Inlining, Jump, Plain, guard_of
 from ptxtemplates.emulator.instructions import barrier_of, look_up
-from ptxtemplates.emulator.instructions.effect import unsupported
+from ptxtemplates.emulator.instructions.effect import type_of, unsupported
 from ptxtemplates.emulator.instructions.loads import STRONG
 from ptxtemplates.emulator.slices import Slices, loads_that_begin_a_loop
 from ptxtemplates.emulator.wrapping import rule_of
@@ -204,7 +204,8 @@ def _relaxed(item: Jump | Plain) -> Jump | Plain:
     instruction = item.instruction
     if any(modifier in STRONG for modifier in instruction.modifiers):
         return item
-    return item._replace(instruction=instruction._replace(modifiers=("relaxed", *instruction.modifiers)))
+    modifiers = (modifier for modifier in instruction.modifiers if modifier != "weak")
+    return item._replace(instruction=instruction._replace(modifiers=("relaxed", *modifiers)))
 
 
 def _granule(items: list[Jump | Plain], space: str) -> int:
@@ -215,7 +216,7 @@ def _granule(items: list[Jump | Plain], space: str) -> int:
         if instruction.opcode in ("ld", "st", "atom", "red") and isinstance(item, Plain):
             spaces = {part.partition("::")[0] for part in instruction.modifiers}
             if space in spaces or not spaces & {"global", "shared", "local", "param", "const"}:
-                sizes.append(TYPE_BITS[instruction.modifiers[-1]] // 8)
+                sizes.append(TYPE_BITS[type_of(instruction)] // 8)
         elif instruction.opcode == "cp":
             sizes.append(4)
     return min(sizes)

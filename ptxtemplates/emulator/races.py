@@ -2,13 +2,14 @@
 
 For each granule the last write and the last read are kept: by which thread, and at which step. A later access
 of another thread, one of the two writing, is a race unless the threads met in between: at a barrier of the
-block, at a barrier that both took part in, or, in one warp, at bar.warp.sync. Strong accesses (atomic,
+block, at a barrier that both took part in, or, in one warp, at bar.warp.sync; or unless the first ran a fence
+after it and the second, later, one or a strong access. Strong accesses (atomic,
 volatile, relaxed, acquiring, releasing) do not race with each other.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    Indices = npt.NDArray[np.int64]
-    Times = npt.NDArray[np.int64]
+    Indices = npt.NDArray[np.integer[Any]]
+    Times = npt.NDArray[np.integer[Any]]
+
+SHADOW: Final = 18
+"""Bytes that are kept for each granule."""
 
 NOBODY: Final = -1
 SEVERAL: Final = -2
@@ -40,16 +44,19 @@ class Races:
 
     def __init__(self, blocks: int, threads: int, granules: int) -> None:
         self._threads = threads
-        self._writer = np.full(granules, NOBODY, np.int64)
-        self._written_at = np.zeros(granules, np.int64)
+        self._writer = np.full(granules, NOBODY, np.int32)
+        self._written_at = np.zeros(granules, np.int32)
         self._strong_write = np.zeros(granules, np.bool_)
-        self._reader = np.full(granules, NOBODY, np.int64)
-        self._read_at = np.zeros(granules, np.int64)
+        self._reader = np.full(granules, NOBODY, np.int32)
+        self._read_at = np.zeros(granules, np.int32)
         self._strong_read = np.zeros(granules, np.bool_)
         self._met = np.full(blocks, -1, np.int64)
         """Step of the last barrier of all threads of each block."""
         self._warp_met = np.full(blocks * threads, -1, np.int64)
         """Step of the last bar.warp.sync of each thread."""
+        self._fenced = np.full(blocks * threads, -1, np.int32)
+        self._synchronised = np.full(blocks * threads, -1, np.int32)
+        """Steps of each thread's last fence, and of its last fence or strong access."""
         self._partial: list[tuple[int, npt.NDArray[np.bool_]]] = []
         """Steps of barriers of some threads, and who took part."""
 
@@ -65,6 +72,14 @@ class Races:
         """Note that threads of a warp met."""
         self._warp_met[threads.reshape(-1)] = now
 
+    def fence(self, lanes: Indices, now: int) -> None:
+        """Note that threads ran a fence."""
+        self._fenced[lanes] = self._synchronised[lanes] = now
+
+    def synchronise(self, lanes: Indices, now: int) -> None:
+        """Note that threads looked at a flag: a strong load, or an atomic operation."""
+        self._synchronised[lanes] = now
+
     def read(
         self,
         granules: Indices,
@@ -78,12 +93,13 @@ class Races:
         ignored = self._strong_write[granules] if strong else None
         self._look("reads", "written", self._writer, self._written_at, granules, lanes, report, ignored)
         before, at = self._reader[granules], self._read_at[granules]
-        alone = (before == NOBODY) | (before == lanes) | self._ordered(before, at, lanes)
+        past = (before == NOBODY) | self._ordered(before, at, lanes)
+        alone = past | (before == lanes)
         warps = self._warp_of(lanes)
         after = np.where(alone, lanes, np.where(self._warp_of(before) == warps, -3 - warps, SEVERAL))
         self._reader[granules] = after
         self._read_at[granules] = now
-        self._strong_read[granules] = strong
+        self._strong_read[granules] = strong & (past | self._strong_read[granules])
         left = self._reader[granules]
         others = left != after
         if others.any():
@@ -108,9 +124,11 @@ class Races:
             self._look("writes", "read", self._reader, self._read_at, granules, lanes, report, ignored)
         ignored = self._strong_write[granules] if strong else None
         self._look("writes", "written", self._writer, self._written_at, granules, lanes, report, ignored)
+        before, at = self._writer[granules], self._written_at[granules]
+        past = (before == NOBODY) | self._ordered(before, at, lanes)
+        self._strong_write[granules] = strong & (past | self._strong_write[granules])
         self._writer[granules] = lanes
         self._written_at[granules] = now
-        self._strong_write[granules] = strong
 
     def _look(
         self,
@@ -141,8 +159,11 @@ class Races:
         """Say which accesses at `times` of threads `first` came before a barrier with threads `second`."""
         ordered = times < self._met[second // self._threads]
         ordered |= (self._warp_of(first) == self._warp_of(second)) & (times < self._warp_met[second])
+        fenced = np.where(first >= 0, self._fenced[np.maximum(first, 0)], -1)
+        ordered |= (times < fenced) & (fenced <= self._synchronised[second])
         for step, threads in self._partial:
-            both = threads[second] & (first >= 0) & threads[np.maximum(first, 0)]
+            # of several readers nothing but the last is known: they are taken to have been there
+            both = threads[second] & ((first < 0) | threads[np.maximum(first, 0)])
             ordered |= both & (times < step)
         return ordered
 

@@ -24,6 +24,8 @@ class Region:
     ----------
     name : str
         What findings call it.
+    names : set of str
+        Of all parameters that point to it.
     base, size : int
         Its address and its bytes.
     constant : bool
@@ -45,6 +47,7 @@ class Region:
         previous: bool = False,
     ) -> None:
         self.name = name
+        self.names = {name}
         self.base = base
         self.size = data.nbytes
         self.constant = constant

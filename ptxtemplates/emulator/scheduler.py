@@ -7,9 +7,11 @@ instructions of a warp for the lanes that those name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from ptxtemplates.emulator.meeting import Meeting
 
 if TYPE_CHECKING:
     from ptxtemplates.emulator.machine import Machine
@@ -21,17 +23,6 @@ TURN: Final = 512
 """Steps after which threads that are ahead get their turn: those behind may wait for them, in a loop."""
 
 
-class _Wait(NamedTuple):
-    """Threads that wait at a barrier of their block: where, who, at which barrier, for how many."""
-
-    place: int
-    lanes: Lanes
-    names: Lanes
-    counts: Lanes | None
-    expected: Lanes
-    """Threads of each block that had not ended when the first of these arrived."""
-
-
 class Scheduler:
     """Runs the threads of a machine to their end."""
 
@@ -39,11 +30,11 @@ class Scheduler:
         self._machine = machine
         self._groups: dict[int, Lanes] = {}
         """Threads that could run, by place; those that run now are not among them."""
-        self._waits: list[_Wait] = []
-        self._arrived: dict[int, Lanes] = {}
-        """Threads that announced themselves at a barrier without waiting, by its number."""
+        self._meeting = Meeting(machine)
         self._held: dict[int, Lanes] = {}
         """Threads that wait for others of their warp, by place."""
+        self._forced: set[int] = set()
+        """Places where such threads no longer wait."""
 
     def run(self, limit: int) -> bool:
         """Run all threads; return whether they ended within `limit` steps."""
@@ -73,6 +64,9 @@ class Scheduler:
                 turn += 1
                 if turn > TURN:
                     turn = 0
+                    # some may have waited for threads that have ended since
+                    self._proceed()
+                    self._resume()
                     ahead = [other for other in groups if other > place]
                     self._join(place, mask)
                     place = min(ahead, default=min(groups))
@@ -85,7 +79,7 @@ class Scheduler:
                 message = f"still running after {limit} steps"
                 machine.report_lanes("step limit", message, mask)
                 return False
-            alone = not groups and not self._waits and not self._held
+            alone = not groups and not self._meeting and not self._held
             if step.guard is None:
                 active = mask
                 machine.every = alone
@@ -107,10 +101,12 @@ class Scheduler:
                 place += 1
                 continue
             if step.barrier is not None:
-                waiting = self._arrive(place, step, active)
+                waiting = self._meeting.arrive(place, step, active)
                 if waiting is not None:
                     mask = mask & ~waiting
                     mask = mask if mask.any() else None
+                    self._proceed()
+                    nearest = min(groups, default=len(steps))
                 place += 1
                 continue
             if not step.targets:
@@ -145,6 +141,8 @@ class Scheduler:
         index = self._machine.full(self._machine.fetch(step.selector, "u32", active))
         beyond = active & (index >= len(step.targets))
         self._machine.report_lanes("out of bounds", "an index beyond the branch targets", beyond)
+        if self._machine.launch.counter is not None:
+            self._machine.launch.counter.parted(self._machine, active, index)
         for number in np.unique(index[active]).tolist():
             if number < len(step.targets):
                 self._join(step.targets[number], active & (index == number))
@@ -161,7 +159,8 @@ class Scheduler:
         # threads that have waited here run together with those that arrive now
         together = active | self._held.pop(place, active)
         elsewhere = machine.alive & ~together
-        if not (self._groups or self._waits) or not elsewhere.any():
+        if place in self._forced or not elsewhere.any():
+            self._forced.discard(place)
             if together is not active and (together & ~active).any():
                 self._join(place, together)
                 return True
@@ -181,115 +180,22 @@ class Scheduler:
             return True
         return False
 
-    def _arrive(self, place: int, step: Step, active: Lanes) -> Lanes | None:
-        """Let threads arrive at a barrier; return those that wait."""
-        machine, barrier = self._machine, step.barrier
-        assert barrier is not None
-        names = machine.full(machine.fetch(barrier.name, "u32", active))
-        counts = None
-        if barrier.needed is not None:
-            counts = machine.full(machine.fetch(barrier.needed, "u32", active))
-        if barrier.arrives:
-            for name in np.unique(names[active]).tolist():
-                at = active & (names == name)
-                self._arrived[name] = self._arrived[name] | at if name in self._arrived else at
-            return None
-        if machine.every and not self._arrived and (counts is None or (counts == machine.threads).all()):
-            barrier.reduce(machine, active)
-            machine.shared.races.barrier(np.ones(machine.blocks, np.bool_), machine.now)
-            return None
-        if not active.any():
-            return None
-        expected = machine.alive.sum(axis=1)
-        self._waits.append(_Wait(place, active, names, counts, expected))
-        return active
-
     def _release(self) -> bool:
-        """Let threads go on whose barrier is complete; or report that they wait for ever.
+        """Let threads go on whose barrier is complete, or that wait in vain; say whether any can run."""
+        self._proceed()
+        if not self._groups and self._held:
+            # nobody is left who could come: the instruction says what is missing
+            self._forced |= self._held.keys()
+            self._resume()
+        if not self._groups:
+            self._meeting.give_up()
+        return bool(self._groups)
 
-        Returns
-        -------
-        bool
-            Whether any thread can run.
-        """
-        if self._held:
-            for place, lanes in self._held.items():
-                self._join(place, lanes)
-            self._held.clear()
-            return True
-        if not self._waits:
-            return False
-        for name in sorted({int(name) for wait in self._waits for name in np.unique(wait.names[wait.lanes])}):
-            self._complete(name)
-        if self._groups:
-            return True
-        machine = self._machine
-        for wait in self._waits:
-            machine.step = machine.launch.program.steps[wait.place]
-            machine.report_lanes(
-                "barrier", "threads wait for others of their block that never come", wait.lanes
-            )
-            machine.alive = machine.alive & ~wait.lanes
-        return False
+    def _proceed(self) -> None:
+        for place, lanes in self._meeting.complete():
+            self._join(place, lanes)
 
-    def _complete(self, name: int) -> None:
-        """Complete a barrier in the blocks in which all that it needs have arrived."""
-        machine = self._machine
-        here = [wait for wait in self._waits if (wait.names[wait.lanes] == name).any()]
-        lanes = np.logical_or.reduce([wait.lanes & (wait.names == name) for wait in here])
-        arrived = self._arrived.get(name, np.zeros(machine.shape, np.bool_))
-        counts = next((wait.counts for wait in here if wait.counts is not None), None)
-        if counts is None:
-            done = (lanes.sum(axis=1) == machine.alive.sum(axis=1)) & lanes.any(axis=1)
-        else:
-            warps = machine.by_warp(lanes).any(axis=2).sum(axis=1) + machine.by_warp(arrived).any(axis=2).sum(
-                axis=1
-            )
-            needed = np.where(lanes, counts, 0).max(axis=1)
-            done = lanes.any(axis=1) & (warps * 32 >= needed)
-        if not done.any():
-            return
-        released = lanes & done[:, None]
-        self._check_together(here, released, counts is None)
-        met = released | (arrived & done[:, None])
-        if counts is None:
-            machine.shared.races.barrier(done, machine.now)
-        else:
-            for block in np.flatnonzero(done):
-                only = np.zeros_like(met)
-                only[block] = met[block]
-                machine.shared.races.partial_barrier(only, machine.now)
-        if name in self._arrived:
-            self._arrived[name] = arrived & ~done[:, None]
-        for wait in here:
-            going = wait.lanes & released & (wait.names == name)
-            machine.step = machine.launch.program.steps[wait.place]
-            assert machine.step.barrier is not None
-            machine.every = False
-            machine.step.barrier.reduce(machine, going)
-            self._join(wait.place + 1, going)
-        self._waits = [
-            wait._replace(lanes=wait.lanes & ~(released & (wait.names == name))) for wait in self._waits
-        ]
-        self._waits = [wait for wait in self._waits if wait.lanes.any()]
-
-    def _check_together(self, here: list[_Wait], released: Lanes, everyone: bool) -> None:
-        """Report blocks that met at several places, or without threads that had not ended."""
-        machine = self._machine
-        taking_part = released.sum(axis=1)
-        by_place: dict[int, Lanes] = {}
-        for wait in here:
-            by_place[wait.place] = by_place.get(wait.place, wait.lanes) | wait.lanes
-        places = np.sum([(lanes & released).any(axis=1) for lanes in by_place.values()], axis=0)
-        for wait in here:
-            barrier = machine.launch.program.steps[wait.place].barrier
-            assert barrier is not None
-            if not barrier.aligned or not everyone:
-                continue
-            machine.step = machine.launch.program.steps[wait.place]
-            mine = wait.lanes & released
-            missing = mine & (taking_part < wait.expected)[:, None]
-            message = "threads of the block that had not ended go past it"
-            machine.report_lanes("barrier", message, missing)
-            apart = mine & (places > 1)[:, None]
-            machine.report_lanes("barrier", "threads of the block meet at different barriers", apart)
+    def _resume(self) -> None:
+        for place, lanes in self._held.items():
+            self._join(place, lanes)
+        self._held.clear()

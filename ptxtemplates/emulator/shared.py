@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from ptxtemplates.emulator.accesses import Access
     from ptxtemplates.emulator.instances import Placed
     from ptxtemplates.emulator.machine import Machine
-    from ptxtemplates.emulator.memory import Access
 
     Indices = npt.NDArray[np.int64]
 
@@ -51,6 +51,8 @@ class SharedMemory:
     def load(self, access: Access) -> tuple[Access, list[npt.NDArray[Any]]]:
         """Return the part of an access that is right, and the elements that its threads load."""
         access, places = self.place(access)
+        if access.strong:
+            self.races.synchronise(access.lanes, self._machine.now)
         for index, report in self._granules(access, places):
             self.races.read(index, access.lanes, self._machine.now, report, strong=access.strong)
         if self._machine.copies.pending(places, access.bytes) is None:
@@ -82,6 +84,7 @@ class SharedMemory:
     ) -> None:
         """Let a function change elements in place, atomically (as `Memory.update`)."""
         good, places = self.place(access)
+        self.races.synchronise(good.lanes, self._machine.now)
         for index, report in self._granules(good, places):
             self.races.write(index, good.lanes, self._machine.now, report, strong=True, compares=compares)
         self._memory.check_written(good, places)

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from ptxtemplates.emulator.instructions.effect import type_of
+from ptxtemplates.emulator.memory import FIRST_ADDRESS
+from ptxtemplates.ptx.datatypes import TYPE_BITS
 from ptxtemplates.ptx.opcodes import result_count
 from ptxtemplates.ptx.operands import Address, Immediate, Negated, Pair, Register, Vector
 
@@ -29,8 +32,8 @@ class Slices:
     Attributes
     ----------
     parameters : frozenset of int or None
-        Addresses of the kernel's parameters, and of variables, that the addresses of stores come from; None
-        where one comes from memory, so that it may lead anywhere.
+        Addresses of bytes of the kernel's parameters, and in variables, that the addresses of stores come
+        from; None where one comes from memory, so that it may lead anywhere.
     arithmetic : frozenset of int
         Places of the instructions whose results addresses are made of.
     """
@@ -66,13 +69,9 @@ class Slices:
                     instruction = self._instructions[place]
                     results = result_count(instruction.text)
                     if instruction.opcode in ("ld", "atom"):
-                        base = next(
-                            (each.base for each in instruction.operands if isinstance(each, Address)), None
-                        )
-                        if "param" in instruction.modifiers and isinstance(base, Immediate):
-                            constants.add(base.value)
-                        else:
-                            anywhere = True
+                        loaded = _parameter_bytes(instruction)
+                        constants |= loaded
+                        anywhere = anywhere or not loaded
                         continue
                     todo += [
                         source
@@ -80,6 +79,19 @@ class Slices:
                         if not (isinstance(source, Register) and source.type == "pred")
                     ]
         return places, constants, anywhere
+
+
+def _parameter_bytes(instruction: Instruction) -> set[int]:
+    """Return the addresses of the kernel's parameters that an instruction loads; none of a function's."""
+    address = next((each for each in instruction.operands if isinstance(each, Address)), None)
+    if address is None or "param" not in instruction.modifiers or not isinstance(address.base, Immediate):
+        return set()
+    start = address.base.value + address.offset
+    if start < FIRST_ADDRESS:
+        return set()
+    count = sum(1 for _ in _registers(instruction.operands[:1]))
+    size = TYPE_BITS[type_of(instruction)] // 8
+    return set(range(start, start + max(count, 1) * size))
 
 
 def loads_that_begin_a_loop(instructions: Sequence[Instruction]) -> frozenset[int]:

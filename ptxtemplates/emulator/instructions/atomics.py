@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ptxtemplates.emulator.instructions.effect import Effect, EffectForm, flat, unsupported
+from ptxtemplates.emulator.instructions.effect import Effect, EffectForm, flat, scope_of, unsupported
 from ptxtemplates.emulator.instructions.loads import Target, by_space
 from ptxtemplates.emulator.operations import DTYPES
 from ptxtemplates.emulator.operations.arithmetic import arithmetic, extremum, flush, modified
@@ -83,19 +83,20 @@ def _atomic(instruction: Instruction, spelling: Spelling) -> Effect:
         raise unsupported(instruction, "atomic operations are of global and shared memory")
     kind, dtype = target.kind, DTYPES[target.kind]
     function = _function(instruction, name, kind)
+    scope = scope_of(spelling)
     fences = spelling.has("release") or spelling.has("acq_rel")
     unwanted = all(result == SINK for result in results)
 
     def execute(machine: Machine, active: Lanes) -> None:
         addresses = machine.full(target.addresses(machine, active))
-        reach = machine.reach(addresses, active, target.size, target.count)
+        reach = machine.reach(addresses, active, target.size, target.count, scope=scope)
         values = [
             [machine.part(machine.fetch(each, kind, active), reach, active) for each in source]
             for source in sources
         ]
         before = [np.zeros(reach.access.addresses.size, dtype) for _ in range(count)]
         if fences:
-            machine.memory.conflicts.fence(reach.access.blocks)
+            machine.fence(reach.access, scope)
 
         for space, access, chosen in by_space(target, reach.access):
             flushes = kind == "f32" and space == "global"
@@ -113,6 +114,11 @@ def _atomic(instruction: Instruction, spelling: Spelling) -> Effect:
                         update = _flushing(function) if flushes else function  # noqa: B023 - as above
                         before[number][threads] = _one_by_one(elements.view(dtype), place, part, update)
 
+            if space == "local":
+                machine.report_lanes("out of bounds", "an atomic operation on local memory", active)
+                continue
+            if space == "global":
+                machine.check_previous(access)
             memory = machine.memory if space == "global" else machine.shared
             memory.update(access, change, compares=name == "cas")
         if machine.launch.counter is not None:

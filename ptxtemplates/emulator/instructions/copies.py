@@ -51,6 +51,7 @@ def _copy(instruction: Instruction, spelling: Spelling) -> Effect:
         # what is not copied is not read either: the source may end there
         for length in np.unique(count[count > 0]).tolist():
             whole = np.flatnonzero(count == length)
+            machine.check_previous(access.at(whole)._replace(addresses=start[whole]))
             pieces = access.at(whole)._replace(addresses=start[whole], size=1, elements=bytes_)
             if length == bytes_:
                 loaded = machine.memory.load(pieces._replace(size=4, elements=bytes_ // 4))
@@ -65,7 +66,7 @@ def _copy(instruction: Instruction, spelling: Spelling) -> Effect:
         if machine.launch.counter is not None:
             origins = access._replace(addresses=start)
             machine.launch.counter.access(machine, "global", origins, stores=False)
-            machine.launch.counter.access(machine, "shared", access, stores=True)
+            machine.launch.counter.copied(machine, access)
 
     return Effect(execute)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from ptxtemplates.emulator.accesses import ANYWHERE, BLOCK
 from ptxtemplates.emulator.operations import UnsupportedInstruction
 from ptxtemplates.emulator.operations.forms import Form
+from ptxtemplates.ptx.datatypes import TYPE_BITS
 from ptxtemplates.ptx.operands import Pair, Vector
 
 if TYPE_CHECKING:
@@ -51,6 +53,16 @@ class EffectForm(NamedTuple):
 
 def _unused(instruction: Instruction, spelling: Spelling) -> Operation:
     raise AssertionError("the form is only matched")
+
+
+def type_of(instruction: Instruction) -> str:
+    """Return the last type among an instruction's modifiers: other modifiers may follow it."""
+    return next(part for part in reversed(instruction.modifiers) if part in TYPE_BITS)
+
+
+def scope_of(spelling: Spelling) -> int:
+    """Return how far a strong access or a fence reaches."""
+    return BLOCK if spelling.has("cta") else ANYWHERE
 
 
 def flat(operand: Operand) -> tuple[Operand, ...]:

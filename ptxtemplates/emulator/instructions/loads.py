@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ptxtemplates.emulator.instructions.effect import Effect, EffectForm, flat, unsupported
+from ptxtemplates.emulator.accesses import WEAK
+from ptxtemplates.emulator.instructions.effect import Effect, EffectForm, flat, scope_of, type_of, unsupported
 from ptxtemplates.emulator.memory import FIRST_ADDRESS
 from ptxtemplates.emulator.operations import DTYPES
 from ptxtemplates.emulator.types import BITS
@@ -22,14 +23,17 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from ptxtemplates.emulator.accesses import Access
     from ptxtemplates.emulator.machine import Machine
-    from ptxtemplates.emulator.memory import Access
     from ptxtemplates.emulator.operations.forms import Spelling
     from ptxtemplates.emulator.types import Lanes, Values
     from ptxtemplates.ptx.operands import Operand
     from ptxtemplates.ptx.statements import Instruction
 
     Load = Callable[[Machine, Access], tuple[Access, list[npt.NDArray[Any]]]]
+
+PARAMETERS: Final = "parameters"
+"""Name of the buffer that holds the kernel's parameters."""
 
 WINDOWS: Final = {"shared": 1 << 32, "local": 3 << 31}
 """Where the addresses of two spaces lie in the generic one; each window has 2 GiB."""
@@ -85,7 +89,7 @@ class Target:
             space = "global" if of_kernel or isinstance(base, Register) else "local"
         self.space = space
         self.base: Register | Immediate = base
-        self.kind = modifiers[-1]
+        self.kind = type_of(instruction)
         self.size = BITS[self.kind] // 8
         self.count = count
         self._offset = np.uint64(operand.offset % (1 << 64))
@@ -131,13 +135,13 @@ def _load(instruction: Instruction, spelling: Spelling) -> Effect:
     target = Target(instruction, instruction.operands[1], len(results))
     dtype = DTYPES[target.kind]
     untouched = spelling.has("nc")
-    strong = any(spelling.has(word) for word in STRONG)
+    scope = scope_of(spelling) if any(spelling.has(word) for word in STRONG) else WEAK
 
     def execute(machine: Machine, active: Lanes) -> None:
         addresses = target.addresses(machine, active)
-        if target.is_divided(addresses):
+        if scope or target.is_divided(addresses):
             addresses = machine.full(addresses)
-        reach = machine.reach(addresses, active, target.size, target.count, strong=strong)
+        reach = machine.reach(addresses, active, target.size, target.count, scope=scope)
         parts: list[npt.NDArray[Any]] = []
         unknown: list[npt.NDArray[np.bool_]] = []
         for space, access, chosen in by_space(target, reach.access):
@@ -199,25 +203,26 @@ def _filled(values: npt.NDArray[Any], kept: npt.NDArray[np.bool_]) -> npt.NDArra
 def _store(instruction: Instruction, spelling: Spelling) -> Effect:
     sources = flat(instruction.operands[1])
     target = Target(instruction, instruction.operands[0], len(sources))
-    strong = any(spelling.has(word) for word in STRONG)
+    scope = scope_of(spelling) if any(spelling.has(word) for word in STRONG) else WEAK
     releases = spelling.has("release")
 
     def execute(machine: Machine, active: Lanes) -> None:
         addresses = target.addresses(machine, active)
-        shape = addresses.shape
+        shape = (machine.blocks, addresses.shape[1])
         divided = target.is_divided(addresses)
         copies = divided and target.space != "shared"
         values = [machine.fetch(source, target.kind, active, copies=copies) for source in sources]
-        if divided:
+        if divided or any(value.shape[1] > 1 for value in values):
             shape = machine.shape
-        elif any(value.shape != shape for value in values):
-            shape = tuple(np.max([shape, *(value.shape for value in values)], axis=0).tolist())
-        reach = machine.reach(addresses, active, target.size, target.count, strong=strong, spread=shape)
+        reach = machine.reach(addresses, active, target.size, target.count, scope=scope, spread=shape)
         if releases:
-            machine.memory.conflicts.fence(reach.access.blocks)
+            machine.fence(reach.access, scope)
         parts = [machine.part(value, reach, active) for value in values]
         for space, access, chosen in by_space(target, reach.access):
             mine = parts if isinstance(chosen, slice) else [part[chosen] for part in parts]
+            if copies and space != "local":
+                for source in sources:
+                    machine.check_set(source, access.lanes)
             if space == "global":
                 machine.check_previous(access)
                 machine.memory.store(access, mine)
@@ -237,7 +242,7 @@ def _convert(instruction: Instruction, spelling: Spelling) -> Effect:
     result, source = instruction.operands
     space = next(SPACES[part] for part in instruction.modifiers if part in SPACES)
     start = np.uint64(WINDOWS.get(space, 0))
-    kind = instruction.modifiers[-1]
+    kind = type_of(instruction)
     if spelling.has("to"):
         start = np.uint64(-int(start) % (1 << 64))
 
@@ -262,7 +267,7 @@ def _lies_in(instruction: Instruction, spelling: Spelling) -> Effect:
             constant = np.zeros(addresses.shape, np.bool_)
             for address in np.unique(addresses).tolist():
                 region = machine.memory.region_at(address)
-                if region is not None and region.constant:
+                if region is not None and region.constant and region.name != PARAMETERS:
                     constant |= addresses == np.uint64(address)
             flat_ = addresses >= np.uint64(FIRST_ADDRESS)
             inside = flat_ & ~constant if space == "global" else constant

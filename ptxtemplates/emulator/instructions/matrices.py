@@ -33,7 +33,7 @@ def _load(instruction: Instruction, spelling: Spelling) -> Effect:
     transposed = spelling.has("trans")
 
     def execute(machine: Machine, active: Lanes) -> None:
-        missing = ~machine.by_warp(active).all(axis=2, keepdims=True)
+        missing = np.invert(np.all(machine.by_warp(active), axis=2, keepdims=True))
         message = "not all lanes of the warp run it together"
         machine.report_lanes("shuffle", message, active & machine.from_warps(missing))
         rows = machine.by_warp(target.addresses(machine, active))

@@ -20,6 +20,7 @@ def _fence(instruction: Instruction, spelling: Spelling) -> Effect:
     narrow = spelling.has("cta")
 
     def execute(machine: Machine, active: Lanes) -> None:
+        machine.shared.races.fence(np.flatnonzero(active), machine.now)
         if not narrow:
             machine.memory.conflicts.fence(machine.numbered(active))
 

@@ -61,7 +61,7 @@ def _shuffle(instruction: Instruction, spelling: Spelling) -> Effect:
 
     def execute(machine: Machine, active: Lanes) -> None:
         own = machine.special["%laneid"].astype(np.int64)
-        base = machine.special["%tid"] - own  # number in the block of the first thread of the warp
+        base = machine.special["thread"] - own  # number in the block of the first thread of the warp
         if constant and machine.threads in kept:
             source, inside, exist = kept[machine.threads]
         else:

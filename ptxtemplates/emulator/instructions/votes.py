@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ptxtemplates.emulator.instructions.effect import Effect, EffectForm
+from ptxtemplates.emulator.instructions.effect import Effect, EffectForm, type_of
 from ptxtemplates.emulator.operations import DTYPES
 from ptxtemplates.emulator.operations.arithmetic import extremum
 from ptxtemplates.emulator.types import WARP
@@ -51,7 +51,7 @@ _VOTES: Final[dict[str, Callable[[Values, Values], Values]]] = {
 def _match(instruction: Instruction, spelling: Spelling) -> Effect:
     target, source, members = instruction.operands
     result, all_equal = (target.first, target.second) if isinstance(target, Pair) else (target, None)
-    kind = instruction.modifiers[-1]
+    kind = type_of(instruction)
     everyone = spelling.has("all")
 
     def execute(machine: Machine, active: Lanes) -> None:
@@ -74,7 +74,7 @@ def _match(instruction: Instruction, spelling: Spelling) -> Effect:
 
 def _reduce(instruction: Instruction, spelling: Spelling) -> Effect:
     result, source, members = instruction.operands
-    kind = instruction.modifiers[-1]
+    kind = type_of(instruction)
     name = next(part for part in instruction.modifiers if part in _REDUCTIONS)
     combine: Any = _REDUCTIONS[name]
     if kind == "f32":

@@ -25,7 +25,7 @@ OPTIONS: Final = {
     "sm_80, not optimised": ("-arch=sm_80", "-Xcicc", "-O0"),
     "sm_90": ("-arch=sm_90", "-lineinfo"),
 }
-"""Ways to compile device code: optimised or not decides between registers and local memory, jumps and calls."""
+"""Ways to compile: optimising decides between registers and local memory, jumps and calls."""
 
 _DEBUGGING: Final = re.compile(r"^\s*\.section\b.*\Z", re.MULTILINE | re.DOTALL)
 _ENTRY: Final = re.compile(r"\.entry (\w+)\(")
@@ -50,7 +50,7 @@ def compile_ptx(source: str, folder: Path, options: Sequence[str]) -> str:
     """
     target = folder / f"{source}.ptx"
     _compile(
-        _tool("nvcc"), "-ptx", "-std=c++17", "-fmad=false", "-I", KERNELS.parent, *options, KERNELS / source, "-o", target
+        _tool("nvcc"), "-ptx", "-std=c++17", "-fmad=false", *options, KERNELS / source, "-o", target
     )  # fmt: skip
     return target.read_text()
 
@@ -83,8 +83,7 @@ class Host:
     Parameters
     ----------
     folder : Path
-        Where the library is built; the test is skipped where there is no nvcc, for which the sources are made,
-        or no compiler.
+        Where the library is built; the test is skipped where there is no compiler, or no nvcc beside it.
     """
 
     def __init__(self, folder: Path) -> None:

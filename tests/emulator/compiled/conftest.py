@@ -13,7 +13,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Host:
     return Host(tmp_path_factory.mktemp("host"))
 
 
-@pytest.fixture(scope="session", params=OPTIONS)
+@pytest.fixture(scope="session", params=("sm_80", "sm_80, debug", "sm_90"))
 def text(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the PTX of the kernels, for each set of options."""
+    """Return the PTX of the kernels, for several sets of options."""
     return compile_ptx("all.cu", tmp_path_factory.mktemp("ptx"), OPTIONS[request.param])

@@ -1,8 +1,11 @@
-// Lets the kernels of this folder compile as C++ for the host: every CUDA thread of a block is a fibre, blocks run
+// Lets the kernels of this folder compile as C++ for the host: every CUDA thread of a block is a fibre,
+// blocks run
 // one after another, so atomics are plain operations and `__shared__` is `static`.
 //
-// A kernel says `EXPORT(name)` behind its definition; `host_name(launch, arguments)` then runs it, with pointers to
-// the arguments as cuLaunchKernel takes them. Its result is 0, or 1 if the threads of a block wait for each other.
+// A kernel says `EXPORT(name)` behind its definition; `host_name(launch, arguments)` then runs it, with
+// pointers to
+// the arguments as cuLaunchKernel takes them. Its result is 0, or 1 if the threads of a block wait for each
+// other.
 #pragma once
 
 #ifdef __CUDACC__
@@ -29,6 +32,8 @@
 #define __shared__ static
 #define __noinline__ __attribute__((noinline))
 #define __forceinline__ inline
+#define __grid_constant__
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 #define DYNAMIC_SHARED(type, name) type *const name = reinterpret_cast<type *>(host::dynamic_shared.data())
 #define EXPORT(name)                                                            \
@@ -41,6 +46,9 @@ struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
 struct alignas(16) int4 { int x, y, z, w; };
+struct alignas(4) uchar4 { unsigned char x, y, z, w; };
+struct alignas(8) short4 { short x, y, z, w; };
+struct alignas(16) double2 { double x, y; };
 
 namespace host {
 

@@ -145,7 +145,8 @@ static inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned sh
     return unsigned((uint64_t(high) << 32 | low) >> std::min(shift, 32u));
 }
 static inline int __mul24(int a, int b) { return int(int64_t(a << 8 >> 8) * (b << 8 >> 8)); }
-static inline unsigned __umul24(unsigned a, unsigned b) { return unsigned(uint64_t(a & 0xffffff) * (b & 0xffffff)); }
+static inline unsigned __umul24(unsigned a, unsigned b) {
+    return unsigned(uint64_t(a & 0xffffff) * (b & 0xffffff)); }
 static inline int __mulhi(int a, int b) { return int(int64_t(a) * b >> 32); }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
@@ -174,5 +175,6 @@ static inline int __float_as_int(float a) { return host::from_bits<int>(host::to
 static inline unsigned __float_as_uint(float a) { return host::from_bits<unsigned>(host::to_bits(a)); }
 static inline float __int_as_float(int a) { return host::from_bits<float>(host::to_bits(a)); }
 static inline float __uint_as_float(unsigned a) { return host::from_bits<float>(host::to_bits(a)); }
-static inline long long __double_as_longlong(double a) { return host::from_bits<long long>(host::to_bits(a)); }
+static inline long long __double_as_longlong(double a) {
+    return host::from_bits<long long>(host::to_bits(a)); }
 static inline double __longlong_as_double(long long a) { return host::from_bits<double>(host::to_bits(a)); }

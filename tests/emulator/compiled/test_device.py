@@ -12,10 +12,13 @@ from tests.emulator.compiled.cases.device import CASES
 from tests.emulator.compiled.checking import check_numpy
 from tests.emulator.compiled.compilers import OPTIONS, compile_ptx
 
-REFUSED: Final = ("tiles_of_eight", "scoped_atomics", "message")
-"""Libraries of classes, not optimised, call through pointers, or ask for shared memory of the system."""
-
-CHOSEN: Final = {"sm_80": (), "sm_80, not optimised": REFUSED, "sm_90": ()}
+CHOSEN: Final[dict[str, tuple[str, ...]]] = {
+    "sm_80": (),
+    # libraries of classes call through pointers, or ask for shared memory of the system
+    "sm_80, not optimised": ("tiles_of_eight", "scoped_atomics"),
+    # conversions to eight bits are instructions
+    "sm_90": ("eight_bits",),
+}
 """Options, and kernels that are not emulated with them. bfloat16 is arithmetic of its own from sm_90 on."""
 
 
@@ -44,3 +47,8 @@ def test_emulator_agrees_with_numpy(compiled: Compiled, kernel: str) -> None:
             check_numpy(compiled.text, kernel, CASES[kernel])
     else:
         check_numpy(compiled.text, kernel, CASES[kernel])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_of_the_isa_hold_however_instructions_err(compiled: Compiled, seed: int) -> None:
+    check_numpy(compiled.text, "approximations", CASES["approximations"], accuracy="worst", seed=seed)

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from ptxtemplates.emulator import Unwritten
-from tests.emulator.compiled.checking import Case, run
-from tests.emulator.compiled.compilers import KERNELS, compile_ptx
+from tests.emulator.compiled.checking import STEP_LIMIT, Case, run
+from tests.emulator.compiled.compilers import KERNELS, OPTIONS, compile_ptx
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ptxtemplates.emulator import Finding
 
 SOURCE: Final = KERNELS / "faults.cu"
 
@@ -34,13 +36,13 @@ FAULTS: Final = _marked()
 
 
 class Launch(NamedTuple):
-    """Arguments, and what else is not as for most: two blocks of 64 threads."""
+    """Arguments, and what is not as for most."""
 
     arguments: Callable[[], list[Any]]
     blocks: int = 1
     threads: int = 64
     shared: int = 0
-    step_limit: int = 20_000
+    step_limit: int = STEP_LIMIT
 
 
 def _numbers(count: int = 64) -> Any:
@@ -53,6 +55,10 @@ def _zeros(count: int = 64) -> Any:
 
 def _floats(count: int) -> Any:
     return np.ones(count, np.float32)
+
+
+def _struct() -> Any:
+    return np.array([(range(4),)], np.dtype([("values", "i4", 4)]))[0]
 
 
 LAUNCHES: Final = {
@@ -71,6 +77,7 @@ LAUNCHES: Final = {
     "barrier_in_a_branch": Launch(lambda: [_numbers(), _zeros()]),
     "barriers_on_both_sides": Launch(lambda: [_numbers(), _zeros(128)]),
     "every_block_writes": Launch(lambda: [_zeros()], blocks=3),
+    "every_block_writes_by_a_call": Launch(lambda: [_zeros()], blocks=3),
     "reads_what_another_block_writes": Launch(lambda: [_zeros(256)], blocks=2),
     "long_row": Launch(
         lambda: [np.zeros(64, np.uint8), np.zeros(2, np.uint8), np.uint32(2**31)], blocks=2, threads=1
@@ -82,6 +89,14 @@ LAUNCHES: Final = {
     "waits_for_too_few": Launch(lambda: [_numbers(256), _zeros(64)], threads=32),
     "writes_a_constant": Launch(lambda: [_zeros()]),
     "reads_its_output_as_constant": Launch(lambda: [_floats(128)]),
+    "zeroes_while_others_add": Launch(lambda: [_numbers(128), _zeros(1)], blocks=2),
+    "sum_used_twice": Launch(lambda: [_numbers(), _zeros(1)]),
+    "unwritten_bins": Launch(lambda: [_numbers(), _zeros(4)]),
+    "shuffle_after_return": Launch(lambda: [_numbers(), _zeros(), np.int32(60)]),
+    "barrier_waits_for_too_many": Launch(lambda: [_zeros()]),
+    "barrier_in_uneven_loops": Launch(lambda: [_numbers(), _zeros()]),
+    "atomic_beyond": Launch(lambda: [_numbers(), _zeros(4)]),
+    "index_of_a_struct": Launch(lambda: [_numbers(), _zeros(), _struct()]),
     "traps": Launch(lambda: [_numbers(), _zeros()]),
 }
 
@@ -91,27 +106,47 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     return compile_ptx(SOURCE.name, tmp_path_factory.mktemp("faults"), ("-arch=sm_80", "-lineinfo"))
 
 
+@pytest.fixture(scope="module")
+def plain_text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the PTX without optimisation: generic addresses, everything in local memory, and no lines."""
+    return compile_ptx(SOURCE.name, tmp_path_factory.mktemp("plain"), OPTIONS["sm_80, not optimised"])
+
+
 def test_every_fault_is_marked() -> None:
     assert list(FAULTS) == list(LAUNCHES)
 
 
 def _line_of_source(text: str, line: int) -> int:
-    """Return the line of the kernel that a PTX line comes from, past functions of headers that are put into it."""
-    callers: dict[str, str] = {}
-    for place, caller in re.findall(
-        r"\.loc\s+(\d+ \d+ \d+), function_name \S+, inlined_at (\d+ \d+ \d+)", text
-    ):
-        callers[place] = caller
-    place = re.findall(r"\.loc\s+(\d+ \d+ \d+)", "\n".join(text.split("\n")[:line]))[-1]
-    while place in callers:
+    """Return the line of the kernel that a PTX line comes from, past functions of headers within it."""
+    before = "\n".join(text.split("\n")[:line])
+    locations = re.findall(r"\.loc\s+(\d+ \d+ \d+)(?:, function_name \S+, inlined_at (\d+ \d+ \d+))?", before)
+    callers: dict[str, str] = dict(locations)  # of a place that is put in several times, the last
+    place: str = locations[-1][0]
+    while callers.get(place):
         place = callers[place]
     return int(place.split()[1])
 
 
-@pytest.mark.parametrize("kernel", LAUNCHES)
-def test_fault_is_found_where_it_is(text: str, kernel: str) -> None:
+def _findings(text: str, kernel: str) -> tuple[Finding, ...]:
     launch = LAUNCHES[kernel]
     case = Case((launch.blocks, 1, 1), (launch.threads, 1, 1), lambda rng: [], shared=launch.shared)
-    findings = run(text, kernel, case, launch.arguments(), step_limit=launch.step_limit)
+    return run(text, kernel, case, launch.arguments(), step_limit=launch.step_limit)
+
+
+def _described(findings: tuple[Finding, ...]) -> str:
+    return "\n".join(finding.describe() for finding in findings)
+
+
+@pytest.mark.parametrize("kernel", LAUNCHES)
+def test_fault_is_found_where_it_is(text: str, kernel: str) -> None:
+    findings = _findings(text, kernel)
     places = {(finding.kind, _line_of_source(text, finding.line)) for finding in findings}
-    assert places == FAULTS[kernel], "\n".join(finding.describe() for finding in findings)
+    assert places == FAULTS[kernel], _described(findings)
+
+
+@pytest.mark.parametrize("kernel", LAUNCHES)
+def test_fault_is_found_in_code_that_is_not_optimised(plain_text: str, kernel: str) -> None:
+    findings = _findings(plain_text, kernel)
+    assert {finding.kind for finding in findings} == {kind for kind, _ in FAULTS[kernel]}, _described(
+        findings
+    )

@@ -50,12 +50,19 @@ def rope(x, cosine, sine, out, heads, HALF: tl.constexpr):
 
 
 @triton.jit
-def sums_of_axes(x, rows_out, columns_out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def sums_of_rows(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     row = tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)
     tile = tl.load(x + row[:, None] * COLUMNS + column[None, :])
-    tl.store(rows_out + row, tl.sum(tile, axis=1))
-    tl.store(columns_out + column, tl.max(tile, axis=0))
+    tl.store(out + row, tl.sum(tile, axis=1))
+
+
+@triton.jit
+def largest_of_columns(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.arange(0, ROWS)
+    column = tl.arange(0, COLUMNS)
+    tile = tl.load(x + row[:, None] * COLUMNS + column[None, :])
+    tl.store(out + column, tl.max(tile, axis=0))
 
 
 @triton.jit

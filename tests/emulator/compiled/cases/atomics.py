@@ -118,6 +118,22 @@ def _buckets(arguments: Arguments) -> Expected:
     return {1: np.bincount(kept, minlength=8), 2: np.sort(kept)}
 
 
+def _shared_arguments(rng: np.random.Generator) -> Arguments:
+    x = rng.integers(-1000, 1000, THREADS).astype(np.int32)
+    return [x, np.zeros((2, 2), np.uint64), np.zeros(2, np.float32), np.zeros((2, 2), np.int32)]
+
+
+def _shared(arguments: Arguments) -> Expected:
+    x = arguments[0].reshape(2, -1).astype(np.int64)
+    factor = np.uint64(0x9E3779B97F4A7C15)
+    bits = np.bitwise_xor.reduce(x.view(np.uint64) * factor, axis=1)
+    return {
+        1: np.stack([(x.sum(axis=1) << 20).view(np.uint64), ~bits], axis=1),
+        2: 2 * x.sum(axis=1) + 0.5,
+        3: np.stack([x.min(axis=1), x.max(axis=1)], axis=1),
+    }
+
+
 CASES: Final = {
     "atomic_words": Case((2, 1, 1), (64, 1, 1), _words_arguments, _words),
     "atomic_long_words": Case((2, 1, 1), (64, 1, 1), _long_arguments, _long_words),
@@ -126,12 +142,20 @@ CASES: Final = {
     "atomic_exchange": Case((1, 1, 1), (THREADS, 1, 1), _exchange_arguments, _exchange, unordered=(2, 3)),
     "atomic_cas_max": Case((4, 1, 1), (32, 1, 1), _cas_arguments, _cas),
     "shared_buckets": Case(
-        (1, 1, 1), (96, 1, 1),
-        lambda rng: [rng.integers(0, 1000, 96).astype(np.int32), np.zeros(8, np.int32), np.zeros(96, np.int32)],
+        (1, 1, 1),
+        (96, 1, 1),
+        lambda rng: [
+            rng.integers(0, 1000, 96).astype(np.int32),
+            np.zeros(8, np.int32),
+            np.zeros(96, np.int32),
+        ],
         _buckets,
     ),
+    "shared_atomics": Case((2, 1, 1), (64, 1, 1), _shared_arguments, _shared),
     "spin_lock": Case(
-        (2, 1, 1), (96, 1, 1), lambda rng: [np.zeros(1, np.int32), np.ones(1, np.int32)],
+        (2, 1, 1),
+        (96, 1, 1),
+        lambda rng: [np.zeros(1, np.int32), np.ones(1, np.int32)],
         lambda a: {0: np.array([0]), 1: np.array([(3**7 - 1) // 2])},
     ),
-}  # fmt: skip
+}

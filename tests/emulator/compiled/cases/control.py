@@ -34,7 +34,8 @@ def _switches(arguments: Arguments) -> Expected:
     x, z, _ = arguments
     five, seven = np.float32(5), np.float32(7)
     ways = {
-        0: z + np.float32(1), 1: z * np.float32(3), 2: z / five - seven, 3: z - seven, 4: np.sqrt(np.abs(z)), 5: -z,
+        0: z + np.float32(1), 1: z * np.float32(3), 2: z / five - seven, 3: z - seven,
+        4: np.sqrt(np.abs(z)), 5: -z,
         6: np.full(64, 42), 7: np.where(z < 0, 11, 13), 1000: np.full(64, 17), -50: np.full(64, 19),
     }  # fmt: skip
     return {2: np.array([ways[k][i] if k in ways else 23 for i, k in enumerate(x.tolist())])}
@@ -91,18 +92,25 @@ CASES: Final = {
     "switches": Case(_GRID, _BLOCK, _switch_arguments, _switches),
     "early_returns": Case(_GRID, _BLOCK, _integers(-3, 90, ZEROS, np.int32(60))),
     "collatz": Case(
-        _GRID, _BLOCK, lambda rng: [rng.integers(1, 60, 64).astype(np.uint32), np.zeros(64, np.uint32)], _collatz
+        _GRID,
+        _BLOCK,
+        lambda rng: [rng.integers(1, 60, 64).astype(np.uint32), np.zeros(64, np.uint32)],
+        _collatz,
     ),
     "euclid": Case((1, 1, 1), (64, 1, 1), _euclid_arguments, _euclid),
     "calls": Case(_GRID, _BLOCK, _calls_arguments),
     "recursion": Case((1, 1, 1), (64, 1, 1), _recursion_arguments, _recursion),
     "indirect_calls": Case(
-        (1, 1, 1), (64, 1, 1),
+        (1, 1, 1),
+        (64, 1, 1),
         lambda rng: [
-            rng.standard_normal(64).astype(np.float32), rng.integers(0, 30, 64).astype(np.int32),
+            rng.standard_normal(64).astype(np.float32),
+            rng.integers(0, 30, 64).astype(np.int32),
             np.zeros(64, np.float32),
         ],
         lambda a: {2: np.choose(a[1] % 3, [2 * a[0], a[0] * a[0], a[0] / 2]) + np.float32(1)},
     ),
+    "return_before_barrier": Case((1, 1, 1), (64, 1, 1), _integers(-50, 50, ZEROS, np.int32(43))),
+    "break_and_barrier": Case((1, 1, 1), (64, 1, 1), _integers(2, 60, ZEROS)),
     "search_sorted": Case(_GRID, _BLOCK, _search_arguments, _search),
-}  # fmt: skip
+}

@@ -99,7 +99,7 @@ def _wide_sum(arguments: Arguments) -> Expected:
 
 
 def _real(kind: Any, columns: int) -> Any:
-    """Return a maker of reals below 2^30, so that conversions to int are defined; ties and zeros among them."""
+    """Return a maker of reals below 2^31, so that conversions to int are defined; some are ties or zeros."""
 
     def make(rng: np.random.Generator) -> Arguments:
         pairs = []

@@ -1,6 +1,6 @@
 """Functions of the mathematical library, within the errors of the CUDA C++ Programming Guide.
 
-Its tables ("Mathematical Functions") count ulp from the correctly rounded result, which is half an ulp off itself.
+Its tables ("Mathematical Functions") count ulp from the correctly rounded result, itself half an ulp off.
 Libraries of hosts have other errors, so these kernels run on the GPU's side only.
 """
 

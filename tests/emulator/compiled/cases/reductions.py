@@ -1,7 +1,7 @@
 """Softmax, norms and sums.
 
-With u = 2^-24: expf is 2 ulp off the correctly rounded result at most (CUDA C++ Programming Guide, "Mathematical
-Functions"), so 5 u; its argument is rounded once, which is worth u |argument|.
+With u = 2^-24: expf is 2 ulp off the correctly rounded result at most (CUDA C++ Programming Guide,
+"Mathematical Functions"), so 5 u; its argument is rounded once, which is worth u |argument|.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def softmax_truth(
 ) -> Bounded:
     """Return the softmax of rows.
 
-    A term of the sum may be rescaled so often before it is in the result. In units of u, what an exponential is off,
-    what it is off for each 1 of its argument, and what a division is off.
+    A term of the sum may be rescaled so often before it is in the result. In units of u: what an exponential
+    is off, what it is off for each 1 of its argument, and what a division is off.
     """
     wide = x.astype(np.float64)
     below = wide.max(axis=-1, keepdims=True) - wide
@@ -67,8 +67,8 @@ def _rms_norm(arguments: Arguments) -> Expected:
     x, weight = (each.astype(np.float64) for each in arguments[:2])
     mean = np.mean(x * x, axis=-1, keepdims=True)
     truth = x / np.sqrt(mean + float(EPSILON)) * weight
-    # a square, 3 sums in a thread, 10 in the tree: 14 u of the mean, half of that after the root; then division and
-    # sum under the root too, root, reciprocal, two products
+    # a square, 3 sums in a thread, 10 in the tree, division, the sum with epsilon: half of 16 u after the
+    # root; then root, reciprocal, two products
     return {2: Bounded(truth, np.abs(truth) * (8 + 4) * U * 1.001)}
 
 
@@ -82,9 +82,9 @@ def _layer_norm(arguments: Arguments) -> Expected:
     mean = x.mean(axis=-1, keepdims=True)
     variance = x.var(axis=-1, keepdims=True)
     scaled = (x - mean) / np.sqrt(variance + float(EPSILON)) * weight
-    # the mean's error (a tree: 2 + 5 + 5 sums, a division) moves every difference; in the variance it enters squared.
-    # The variance is 2 + 1 + 12 + 1 u off, plus the sum of epsilon: half of 17 after the root; then root, reciprocal,
-    # difference, two products
+    # the mean's error (a tree: 2 + 5 + 5 sums, a division) moves every difference, and the variance hardly.
+    # The variance is 2 + 1 + 12 + 1 u off, plus the sum of epsilon: half of 17 after the root; then root,
+    # reciprocal, difference, two products
     shift = 13 * U * np.abs(x).mean(axis=-1, keepdims=True) / np.sqrt(variance) * np.abs(weight)
     bound = shift + np.abs(scaled) * (8.5 + 5) * U + (np.abs(scaled) + np.abs(bias)) * U
     return {3: Bounded(scaled + bias, bound * 1.001)}
@@ -108,6 +108,12 @@ CASES: Final = {
     ),
     "softmax_online": Case(
         (2, 1, 1), (32, 4, 1), _online_arguments, lambda a: {1: softmax_truth(a[0], 3 + 5)}
+    ),
+    "warp_tree": Case(
+        (2, 1, 1),
+        (128, 1, 1),
+        lambda rng: [rng.integers(-99, 99, (2, 256)).astype(np.float32), np.zeros(2, np.float32)],
+        lambda a: {1: a[0].sum(axis=1)},
     ),
     "rms_norm": Case((3, 1, 1), (128, 1, 1), _norm_arguments, _rms_norm),
     "layer_norm": Case((3, 1, 1), (64, 1, 1), _layer_arguments, _layer_norm),

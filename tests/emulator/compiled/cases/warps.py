@@ -92,36 +92,45 @@ def _compact(arguments: Arguments) -> Expected:
 
 CASES: Final = {
     "warp_scan": Case(
-        (2, 1, 1), (64, 1, 1),
-        _integers(128, -1000, 1000, lambda: [np.zeros(128, np.int32), np.zeros(128, np.int32)]), _warp_scan,
+        (2, 1, 1),
+        (64, 1, 1),
+        _integers(128, -1000, 1000, lambda: [np.zeros(128, np.int32), np.zeros(128, np.int32)]),
+        _warp_scan,
     ),
     "block_scan": Case(
-        (3, 1, 1), (160, 1, 1),
+        (3, 1, 1),
+        (160, 1, 1),
         lambda rng: [rng.integers(0, 2**31, 450).astype(np.uint32), np.zeros(450, np.uint32), np.int32(450)],
         _block_scan,
     ),
     "shared_scan": Case(
-        (2, 1, 1), (128, 1, 1),
+        (2, 1, 1),
+        (128, 1, 1),
         _integers(256, -1000, 1000, lambda: [np.zeros(256, np.int32)]),
         lambda a: {1: np.cumsum(a[0].reshape(2, 128), axis=1).ravel()},
         shared=1024,
     ),
     "shuffles": Case(
-        (1, 1, 1), (32, 1, 1),
-        lambda rng: [rng.standard_normal(32), np.zeros((32, 6)), np.int32(11)], _shuffles,
+        (1, 1, 1),
+        (32, 1, 1),
+        lambda rng: [rng.standard_normal(32), np.zeros((32, 6)), np.int32(11)],
+        _shuffles,
     ),
     "votes": Case(
         (2, 1, 1), (64, 1, 1), _integers(128, -99, 99, lambda: [np.zeros((128, 8), np.uint32)]), _votes
     ),
     "votes_of_some": Case((1, 1, 1), (64, 1, 1), _integers(64, 0, 4000, lambda: [np.zeros(64, np.uint32)])),
     "warp_reductions": Case(
-        (1, 1, 1), (96, 1, 1),
-        _integers(96, -(2**31), 2**31 - 1, lambda: [np.zeros((96, 8), np.int32)]), _reductions,
+        (1, 1, 1),
+        (96, 1, 1),
+        _integers(96, -(2**31), 2**31 - 1, lambda: [np.zeros((96, 8), np.int32)]),
+        _reductions,
     ),
     "compact": Case(
-        (2, 1, 1), (96, 1, 1),
+        (2, 1, 1),
+        (96, 1, 1),
         _integers(180, 0, 1000, lambda: [np.full(200, -1, np.int32), np.zeros(1, np.int32), np.int32(180)]),
         _compact,
         unordered=(1,),
     ),
-}  # fmt: skip
+}

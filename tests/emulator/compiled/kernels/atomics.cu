@@ -1,4 +1,5 @@
-// Atomics of every kind. What old values come back depends on the order of threads, so tests compare those sorted.
+// Atomics of every kind. What old values come back depends on the order of threads, so tests compare those
+// sorted.
 #include "../host.h"
 
 // 32-bit integers, results only: one word for each operation.
@@ -19,7 +20,8 @@ extern "C" __global__ void atomic_words(unsigned *words, int *signed_words, cons
 }
 EXPORT(atomic_words)
 
-extern "C" __global__ void atomic_long_words(unsigned long long *words, long long *signed_words, const unsigned long long *x) {
+extern "C" __global__ void atomic_long_words(unsigned long long *words, long long *signed_words,
+    const unsigned long long *x) {
     const unsigned long long value = x[blockIdx.x * blockDim.x + threadIdx.x];
     atomicAdd(words + 0, value);
     atomicMin(words + 1, value);
@@ -41,7 +43,8 @@ extern "C" __global__ void atomic_floats(float *sums, double *double_sums, const
 EXPORT(atomic_floats)
 
 // Old values: each thread gets another one.
-extern "C" __global__ void atomic_tickets(unsigned *counters, unsigned *tickets, unsigned long long *long_counter) {
+extern "C" __global__ void atomic_tickets(unsigned *counters, unsigned *tickets,
+    unsigned long long *long_counter) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
     tickets[i] = atomicAdd(counters, 3u);
     tickets[n + i] = atomicInc(counters + 1, 9u);
@@ -51,7 +54,8 @@ extern "C" __global__ void atomic_tickets(unsigned *counters, unsigned *tickets,
 EXPORT(atomic_tickets)
 
 // Values go round: what was there first, and all that was put in, comes out once. One block.
-extern "C" __global__ void atomic_exchange(unsigned *word, unsigned long long *long_word, unsigned *y, unsigned long long *z) {
+extern "C" __global__ void atomic_exchange(unsigned *word, unsigned long long *long_word, unsigned *y,
+    unsigned long long *z) {
     const unsigned i = threadIdx.x;
     y[i] = atomicExch(word, i + 1000);
     z[i] = atomicExch(long_word, (unsigned long long)i << 33);
@@ -120,3 +124,35 @@ extern "C" __global__ void spin_lock(int *lock, volatile int *value) {
     }
 }
 EXPORT(spin_lock)
+
+// The same on shared memory, whose atomics of 64 bits and of floats are instructions, or loops.
+extern "C" __global__ void shared_atomics(const int *x, unsigned long long *wide, float *real, int *small) {
+    __shared__ unsigned long long sum, bits;
+    __shared__ float total;
+    __shared__ double precise;
+    __shared__ int least, most;
+    if (threadIdx.x == 0) {
+        sum = 0;
+        bits = ~0ull;
+        total = 0;
+        precise = 0.5;
+        least = 1 << 30;
+        most = -(1 << 30);
+    }
+    __syncthreads();
+    const int value = x[blockIdx.x * blockDim.x + threadIdx.x];
+    atomicAdd(&sum, (unsigned long long)(value) << 20);
+    atomicXor(&bits, (unsigned long long)(value) * 0x9E3779B97F4A7C15ull);
+    atomicAdd(&total, float(value));
+    atomicAdd(&precise, double(value));
+    atomicMin(&least, value);
+    atomicMax(&most, value);
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    wide[2 * blockIdx.x] = sum;
+    wide[2 * blockIdx.x + 1] = bits;
+    real[blockIdx.x] = total + float(precise);
+    small[2 * blockIdx.x] = least;
+    small[2 * blockIdx.x + 1] = most;
+}
+EXPORT(shared_atomics)

@@ -163,3 +163,50 @@ extern "C" __global__ void search_sorted(const int *table, int n, const int *key
     y[i] = found ? low : ~low;
 }
 EXPORT(search_sorted)
+
+// Threads beyond the end return, and the others meet at barriers and in warps that are not whole.
+extern "C" __global__ void return_before_barrier(const int *x, int *y, int n) {
+    __shared__ int cells[64];
+    const int i = threadIdx.x;
+    if (i >= n) return;
+    cells[i] = x[i];
+    __syncthreads();
+    int sum = 0;
+    for (int k = 0; k < i % 5; ++k) sum += cells[(i + k) % n];
+    const unsigned here = i < 32 ? ~0u : (1u << (n - 32)) - 1;
+    sum += __shfl_sync(here, cells[n - 1 - i], (i + 3) % 8);
+    __syncthreads();
+    cells[i] = sum;
+    __syncthreads();
+    y[i] = cells[(i + 1) % n] + __ballot_sync(here, sum & 1);
+}
+EXPORT(return_before_barrier)
+
+// A loop that some threads leave while the others go on meeting at a barrier with them.
+extern "C" __global__ void break_and_barrier(const int *x, int *y) {
+    __shared__ int left;
+    const int i = threadIdx.x;
+    int value = x[i], turns = 0, remaining;
+    bool done = false;
+    do {
+        if (i == 0) left = 0;
+        __syncthreads();
+        if (!done) {
+            for (int k = 0; k < 3; ++k) {
+                value = value % 2 ? 3 * value + 1 : value / 2;
+                ++turns;
+                if (value <= 1) {
+                    done = true;
+                    break;
+                }
+            }
+        }
+        if (!done) atomicAdd(&left, 1);
+        __syncthreads();
+        remaining = left;
+        turns += remaining > 0 ? 100 : 0;
+        __syncthreads();
+    } while (remaining > 0);
+    y[i] = turns;
+}
+EXPORT(break_and_barrier)

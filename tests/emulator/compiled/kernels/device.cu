@@ -1,9 +1,11 @@
-// What only a GPU has: half precision, asynchronous copies, named barriers, approximate functions, inline PTX.
+// What only a GPU has: half precision, asynchronous copies, named barriers, approximate functions, inline
+// PTX.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cuda/atomic>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_pipeline.h>
 
 #include "library.cu"
@@ -44,7 +46,8 @@ extern "C" __global__ void half_arithmetic(const __half2 *x, const __half2 *z, _
     mine[9] = __half2half2(__hadd(__low2half(a), __high2half(b)));
 }
 
-extern "C" __global__ void bfloat_arithmetic(const __nv_bfloat162 *x, const __nv_bfloat162 *z, __nv_bfloat162 *y) {
+extern "C" __global__ void bfloat_arithmetic(const __nv_bfloat162 *x, const __nv_bfloat162 *z,
+    __nv_bfloat162 *y) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     const __nv_bfloat162 a = x[i], b = z[i];
     __nv_bfloat162 *mine = y + 6 * i;
@@ -61,7 +64,8 @@ extern "C" __global__ void half_dot(const uint4 *x, const uint4 *z, float *y, in
     float sum = 0;
     for (int k = threadIdx.x; k < groups; k += 32) {
         const uint4 a = __ldg(x + blockIdx.x * groups + k), b = __ldg(z + k);
-        const __half2 *left = reinterpret_cast<const __half2 *>(&a), *right = reinterpret_cast<const __half2 *>(&b);
+        const __half2 *left = reinterpret_cast<const __half2 *>(&a), *right =
+            reinterpret_cast<const __half2 *>(&b);
         for (int j = 0; j < 4; ++j) {
             const float2 l = __half22float2(left[j]), r = __half22float2(right[j]);
             sum += l.x * r.x + l.y * r.y;
@@ -69,6 +73,15 @@ extern "C" __global__ void half_dot(const uint4 *x, const uint4 *z, float *y, in
     }
     for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
     if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+
+// Eight bits: the processor's conversions from sm_89 on, functions of the library before.
+extern "C" __global__ void eight_bits(const float *x, __nv_fp8_e4m3 *y, __nv_fp8_e5m2 *z, float *back) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = __nv_fp8_e4m3(x[i]);
+    z[i] = __nv_fp8_e5m2(x[i]);
+    back[2 * i] = float(y[i]);
+    back[2 * i + 1] = float(z[i]);
 }
 
 // ---- asynchronous copies
@@ -97,7 +110,8 @@ extern "C" __global__ void async_zero_fill(const int *x, int *y, int n) {
     __shared__ int cells[64];
     const unsigned cell = unsigned(__cvta_generic_to_shared(cells + threadIdx.x));
     const int inside = int(threadIdx.x) < n ? 4 : 0;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(cell), "l"(x + (inside ? threadIdx.x : 0)), "r"(inside)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(cell), "l"(x +
+        (inside ? threadIdx.x : 0)), "r"(inside)
                  : "memory");
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
@@ -118,7 +132,8 @@ extern "C" __global__ void named_barriers(const int *x, int *y) {
     }
 }
 
-// One warp makes, another takes: the maker does not wait for the cell to be full, nor the taker for it to be empty.
+// One warp makes, another takes: the maker does not wait for the cell to be full, nor the taker for it to be
+// empty.
 extern "C" __global__ void arrive_and_wait(const int *x, int *y, int turns) {
     __shared__ int cell[32];
     const int lane = threadIdx.x % 32;
@@ -140,6 +155,23 @@ extern "C" __global__ void arrive_and_wait(const int *x, int *y, int turns) {
     }
 }
 
+// One warp tells another by a flag in shared memory that a value is there.
+extern "C" __global__ void shared_flag(const int *x, int *y) {
+    __shared__ int value;
+    __shared__ volatile int ready;
+    if (threadIdx.x == 0) ready = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        value = x[0] * 3;
+        __threadfence_block();
+        ready = 1;
+    } else if (threadIdx.x == 32) {
+        while (ready == 0) {}
+        __threadfence_block();
+        y[0] = value + x[1];
+    }
+}
+
 // ---- groups and scopes
 
 extern "C" __global__ void tiles_of_eight(const int *x, int *y, int *z) {
@@ -149,7 +181,8 @@ extern "C" __global__ void tiles_of_eight(const int *x, int *y, int *z) {
     const int sum = cg::reduce(tile, value, cg::plus<int>());
     y[block.thread_rank()] = sum * 10 + int(tile.thread_rank());
     block.sync();
-    z[block.thread_rank()] = tile.shfl(value, 7) + (tile.any(value > 90) ? 1000 : 0) + int(tile.ballot(value & 1)) * 10000;
+    z[block.thread_rank()] = tile.shfl(value, 7) + (tile.any(value > 90) ? 1000 : 0) +
+        int(tile.ballot(value & 1)) * 10000;
 }
 
 // Lanes that are here add through one of them.
@@ -184,7 +217,8 @@ extern "C" __global__ void message(const int *x, int *cell, int *flag, int *y) {
             cuda::atomic_ref<int, cuda::thread_scope_device>(*flag).store(1, cuda::memory_order_release);
         }
     } else if (threadIdx.x == 0) {
-        while (cuda::atomic_ref<int, cuda::thread_scope_device>(*flag).load(cuda::memory_order_acquire) == 0) {}
+        while (cuda::atomic_ref<int,
+            cuda::thread_scope_device>(*flag).load(cuda::memory_order_acquire) == 0) {}
         y[blockIdx.x] = *cell + int(blockIdx.x);
     }
 }
@@ -247,4 +281,39 @@ extern "C" __global__ void branch_table(const int *x, int *y) {
         "}"
         : "+r"(value));
     y[i] = value;
+}
+
+// ---- special registers, spaces of addresses, hints
+
+extern "C" __global__ void special_registers(unsigned *y) {
+    __shared__ unsigned cell;
+    extern __shared__ unsigned dynamic[];
+    unsigned below, above, lane, warps, size;
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
+    asm("mov.u32 %0, %%lanemask_ge;" : "=r"(above));
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    asm("mov.u32 %0, %%nwarpid;" : "=r"(warps));
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(size));
+    if (threadIdx.x == 0) cell = 5;
+    dynamic[threadIdx.x] = 7;
+    __syncthreads();
+    unsigned local[2] = {cell, 1};
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(y));
+    unsigned *mine = y + 4 * threadIdx.x;
+    mine[0] = below ^ above;
+    mine[1] = lane + (warps >= blockDim.x / 32 ? 1000 : 0);
+    mine[2] = size;
+    mine[3] = __isShared(&cell) | __isGlobal(y) << 1 | __isLocal(local) << 2 | __isShared(y) << 3 |
+        __isGlobal(dynamic) << 4;
+}
+
+// Four bytes or two halves in a word.
+extern "C" __global__ void bytes_in_words(const unsigned *x, const unsigned *z, unsigned *y) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const unsigned a = x[i], b = z[i];
+    unsigned *mine = y + 4 * i;
+    mine[0] = __vadd4(a, b);
+    mine[1] = __vmaxs2(a, b);
+    mine[2] = __vcmpgtu4(a, b);
+    mine[3] = __vaddss2(a, b);
 }

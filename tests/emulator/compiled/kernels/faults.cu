@@ -116,6 +116,14 @@ extern "C" __global__ void every_block_writes(int *y) {
     y[threadIdx.x] = int(blockIdx.x);  // fault: conflict between blocks
 }
 
+__device__ void put(int *cell, int value);
+
+extern "C" __global__ void every_block_writes_by_a_call(int *y) { put(y + threadIdx.x, int(blockIdx.x)); }
+
+__device__ __noinline__ void put(int *cell, int value) {
+    *cell = value;  // fault: conflict between blocks
+}
+
 extern "C" __global__ void reads_what_another_block_writes(int *y) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
     y[i] = 1;
@@ -181,6 +189,70 @@ extern "C" __global__ void reads_its_output_as_constant(float *y) {
     y[threadIdx.x] = 1;
     __syncthreads();
     y[64 + threadIdx.x] = __ldg(y + 63 - threadIdx.x);  // fault: read-only memory
+}
+
+// The block that clears the counter is not the first to run, perhaps.
+extern "C" __global__ void zeroes_while_others_add(const int *x, int *count) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) *count = 0;
+    __syncthreads();
+    const int value = x[blockIdx.x * blockDim.x + threadIdx.x];
+    if (value % 7 == 0) atomicAdd(count, 1);  // fault: conflict between blocks
+}
+
+// The second sum writes what slow threads still read of the first.
+extern "C" __global__ void sum_used_twice(const int *x, int *y) {
+    __shared__ int sums[2];
+    int total = 0;
+#pragma unroll 1
+    for (int turn = 1; turn < 3; ++turn) {
+        const int value = __reduce_add_sync(~0u, x[threadIdx.x] * turn);
+        if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;  // fault: shared-memory race
+        __syncthreads();
+        total += sums[0] + sums[1];
+    }
+    if (threadIdx.x == 0) *y = total;
+}
+
+extern "C" __global__ void unwritten_bins(const int *x, int *y) {
+    __shared__ int bins[4];
+    atomicAdd(&bins[x[threadIdx.x] & 3], 1);  // fault: unwritten memory
+    __syncthreads();
+    if (threadIdx.x < 4) y[threadIdx.x] = bins[threadIdx.x];  // fault: unwritten memory
+}
+
+extern "C" __global__ void shuffle_after_return(const int *x, int *y, int n) {
+    if (int(threadIdx.x) >= n) return;
+    int value = x[threadIdx.x];
+    value += __shfl_down_sync(~0u, value, 1);  // fault: shuffle
+    y[threadIdx.x] = value;
+}
+
+extern "C" __global__ void barrier_waits_for_too_many(int *y) {
+    y[threadIdx.x] = 1;
+    asm volatile("bar.sync 1, 96;" ::: "memory");  // fault: barrier
+    y[threadIdx.x] = 2;
+}
+
+extern "C" __global__ void barrier_in_uneven_loops(const int *x, int *y) {
+    int sum = 0;
+#pragma unroll 1
+    for (int k = 0; k < x[threadIdx.x] / 32 + 1; ++k) {
+        sum += k;
+        __syncthreads();  // fault: barrier
+    }
+    y[threadIdx.x] = sum;
+}
+
+extern "C" __global__ void atomic_beyond(const int *x, int *bins) {
+    atomicAdd(bins + x[threadIdx.x] % 5, 1);  // fault: out of bounds
+}
+
+struct Four {
+    int values[4];
+};
+
+extern "C" __global__ void index_of_a_struct(const int *x, int *y, const __grid_constant__ Four four) {
+    y[threadIdx.x] = four.values[x[threadIdx.x] % 5];  // fault: out of bounds
 }
 
 extern "C" __global__ void traps(const int *x, int *y) {

@@ -51,7 +51,8 @@ extern "C" __global__ void bit_tricks(const unsigned *x, const unsigned *z, unsi
 }
 EXPORT(bit_tricks)
 
-extern "C" __global__ void long_tricks(const unsigned long long *x, const unsigned long long *z, unsigned long long *y) {
+extern "C" __global__ void long_tricks(const unsigned long long *x, const unsigned long long *z,
+    unsigned long long *y) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     const unsigned long long a = x[i], b = z[i];
     unsigned long long *mine = y + 12 * i;
@@ -63,7 +64,8 @@ extern "C" __global__ void long_tricks(const unsigned long long *x, const unsign
     mine[5] = (unsigned long long)__mul64hi((long long)a, (long long)b);
     mine[6] = (a << (b & 63)) ^ (a >> (b & 63)) ^ (unsigned long long)((long long)a >> (b & 63));
     mine[7] = a * b + (a ^ b);
-    mine[8] = (unsigned long long)(unsigned(a)) * unsigned(b) + (unsigned long long)((long long)int(a) * int(b));
+    mine[8] = (unsigned long long)(unsigned(a)) * unsigned(b) +
+        (unsigned long long)((long long)int(a) * int(b));
     mine[9] = max((long long)a, (long long)b) ^ (long long)min(a, b);
     mine[10] = a + b < a ? a - b : b - a;
     mine[11] = (a << 17 | a >> 47) + (unsigned long long)(long long)(short)(b) + (unsigned char)(a >> 9);
@@ -71,7 +73,8 @@ extern "C" __global__ void long_tricks(const unsigned long long *x, const unsign
 EXPORT(long_tricks)
 
 // 128-bit product and sum: carries.
-extern "C" __global__ void wide_sum(const unsigned long long *x, const unsigned long long *z, unsigned long long *y) {
+extern "C" __global__ void wide_sum(const unsigned long long *x, const unsigned long long *z,
+    unsigned long long *y) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     unsigned __int128 sum = (unsigned __int128)x[i] * z[i];
     sum += x[i];
@@ -152,6 +155,7 @@ extern "C" __global__ void philox(uint2 key, unsigned *y) {
         key.x += 0x9E3779B9u;
         key.y += 0xBB67AE85u;
     }
-    reinterpret_cast<int4 *>(y)[blockIdx.x * blockDim.x + threadIdx.x] = int4{int(c0), int(c1), int(c2), int(c3)};
+    reinterpret_cast<int4 *>(y)[blockIdx.x * blockDim.x + threadIdx.x] = int4{int(c0), int(c1), int(c2),
+        int(c3)};
 }
 EXPORT(philox)

@@ -17,12 +17,14 @@ extern "C" __global__ void transpose_padded(const float *x, float *y, int rows, 
     __shared__ float tile[16][17];
     int column = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
     for (int k = 0; k < 16; k += 8)
-        if (row + k < rows && column < columns) tile[threadIdx.y + k][threadIdx.x] = x[(row + k) * columns + column];
+        if (row + k < rows && column < columns) tile[threadIdx.y + k][threadIdx.x] = x[(row +
+            k) * columns + column];
     __syncthreads();
     column = blockIdx.y * 16 + threadIdx.x;
     row = blockIdx.x * 16 + threadIdx.y;
     for (int k = 0; k < 16; k += 8)
-        if (row + k < columns && column < rows) y[(row + k) * rows + column] = tile[threadIdx.x][threadIdx.y + k];
+        if (row + k < columns && column < rows) y[(row + k) * rows + column] =
+            tile[threadIdx.x][threadIdx.y + k];
 }
 EXPORT(transpose_padded)
 
@@ -35,7 +37,8 @@ extern "C" __global__ void transpose_float4(const float4 *x, float4 *y, int rows
     const float *elements = reinterpret_cast<const float *>(tile);
     const int column = threadIdx.y;
     const float4 v = make_float4(elements[(4 * group) * 32 + column], elements[(4 * group + 1) * 32 + column],
-                                 elements[(4 * group + 2) * 32 + column], elements[(4 * group + 3) * 32 + column]);
+                                 elements[(4 * group + 2) * 32 + column], elements[(4 * group + 3) * 32 +
+                                     column]);
     y[((int(blockIdx.x) * 32 + column) * rows + int(blockIdx.y) * 32) / 4 + group] = v;
 }
 EXPORT(transpose_float4)
@@ -47,7 +50,8 @@ extern "C" __global__ void copy_float4(const float *__restrict__ x, float *__res
 }
 EXPORT(copy_float4)
 
-extern "C" __global__ void copy_bytes(const signed char *x, const short *z, short *y, unsigned char *t, int n) {
+extern "C" __global__ void copy_bytes(const signed char *x, const short *z, short *y, unsigned char *t,
+    int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     y[i] = short(x[i] * 3 - z[i]);
@@ -108,23 +112,65 @@ extern "C" __global__ void by_value(const long long *x, Affine a, double *y, int
 }
 EXPORT(by_value)
 
+// A parameter that stays where it is: its address is taken, and its table read by an index.
+struct Table {
+    int values[12];
+    short shifts[4];
+};
+
+__device__ __noinline__ int entry_of(const Table *table, int index) {
+    return table->values[index] << table->shifts[index & 3];
+}
+
+extern "C" __global__ void grid_constant(const int *x, const __grid_constant__ Table table, int *y) {
+    const int i = threadIdx.x, index = x[i] % 12;
+    y[i] = entry_of(&table, index) + table.values[(index + i) % 12];
+}
+EXPORT(grid_constant)
+
+// Vectors of every width, and unions of them.
+extern "C" __global__ void vectors(const uchar4 *x, const short4 *z, const double2 *w, uchar4 *y,
+    double2 *v, unsigned *u) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const uchar4 a = x[i];
+    const short4 b = z[i];
+    const double2 c = w[i];
+    y[i] = uchar4{(unsigned char)(a.w + b.x), a.z, (unsigned char)(a.y >> 1), (unsigned char)(b.y * a.x)};
+    v[i] = double2{c.y - b.z, c.x * b.w};
+    union {
+        unsigned word;
+        unsigned char bytes[4];
+        float real;
+    } pun;
+    pun.bytes[0] = a.x;
+    pun.bytes[1] = a.y;
+    pun.bytes[2] = a.z;
+    pun.bytes[3] = 0x3f;
+    pun.real = pun.real * 2;
+    u[i] = pun.word;
+}
+EXPORT(vectors)
+
 // Which thread of which block writes what, for three dimensions of both.
 extern "C" __global__ void shape(unsigned *y) {
     const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
     const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     const unsigned size = blockDim.x * blockDim.y * blockDim.z;
-    y[block * size + thread] = threadIdx.x | threadIdx.y << 4 | threadIdx.z << 8 | blockIdx.x << 12 | blockIdx.y << 16 |
+    y[block * size + thread] = threadIdx.x | threadIdx.y << 4 | threadIdx.z << 8 | blockIdx.x << 12 |
+        blockIdx.y << 16 |
                                blockIdx.z << 20 | gridDim.z << 24;
 }
 EXPORT(shape)
 
 extern "C" __global__ void saxpy_grid_stride(const float *x, float *y, float a, int n) {
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = a * x[i] + y[i];
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] =
+        a * x[i] + y[i];
 }
 EXPORT(saxpy_grid_stride)
 
 // Product of matrices by tiles of 8 x 8; the size is no multiple of a tile.
-extern "C" __global__ void __launch_bounds__(64) matmul_tiles(const float *a, const float *b, float *c, int n) {
+extern "C" __global__ void __launch_bounds__(64) matmul_tiles(const float *a, const float *b, float *c,
+    int n) {
     __shared__ float left[8][8], right[8][8];
     const int tx = threadIdx.x, ty = threadIdx.y, column = blockIdx.x * 8 + tx, row = blockIdx.y * 8 + ty;
     float sum = 0;
@@ -157,6 +203,19 @@ extern "C" __global__ void stencil(const float *x, float *y, int n) {
     y[i] = sum + counts[blockDim.x - 1 - threadIdx.x];
 }
 EXPORT(stencil)
+
+// Neighbours write the bytes of one word, and halves of it, before others read the whole.
+extern "C" __global__ void shared_bytes(const int *x, unsigned *y) {
+    __shared__ __align__(16) unsigned char bytes[256];
+    __shared__ __align__(16) short halves[64];
+    const int i = threadIdx.x;
+    for (int k = 0; k < 4; ++k) bytes[i + 64 * k] = (unsigned char)(x[i] + k);
+    halves[63 - i] = short(x[i] * 3);
+    __syncthreads();
+    const unsigned word = reinterpret_cast<const unsigned *>(bytes)[i];
+    y[i] = word ^ reinterpret_cast<const unsigned *>(halves)[i / 2];
+}
+EXPORT(shared_bytes)
 
 // Pointers that may lead to shared, local or global memory: generic addresses.
 __device__ __noinline__ int pick_and_add(const int *a, const int *b, int n) {

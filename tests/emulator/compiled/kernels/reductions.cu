@@ -10,7 +10,8 @@ extern "C" __global__ void softmax_two_pass(const float *x, float *y, int column
     partial[threadIdx.x] = best;
     __syncthreads();
     for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
-        if (threadIdx.x < half) partial[threadIdx.x] = fmaxf(partial[threadIdx.x], partial[threadIdx.x + half]);
+        if (threadIdx.x < half) partial[threadIdx.x] = fmaxf(partial[threadIdx.x], partial[threadIdx.x +
+            half]);
         __syncthreads();
     }
     best = partial[0];
@@ -69,7 +70,29 @@ __device__ float block_sum(float value) {
     return value;
 }
 
-extern "C" __global__ void rms_norm(const float *x, const float *weight, float *y, int columns, float epsilon) {
+// A tree in shared memory whose last steps are taken by one warp, with barriers of the warp only.
+extern "C" __global__ void warp_tree(const float *x, float *y) {
+    __shared__ float cells[128];
+    const int i = threadIdx.x;
+    cells[i] = x[blockIdx.x * 256 + i] + x[blockIdx.x * 256 + 128 + i];
+    __syncthreads();
+    if (i < 64) cells[i] += cells[i + 64];
+    __syncthreads();
+    if (i < 32) {
+        float sum = cells[i] + cells[i + 32];
+        for (int distance = 16; distance > 0; distance /= 2) {
+            __syncwarp();
+            cells[i] = sum;
+            __syncwarp();
+            sum += cells[(i + distance) & 31];
+        }
+        if (i == 0) y[blockIdx.x] = sum;
+    }
+}
+EXPORT(warp_tree)
+
+extern "C" __global__ void rms_norm(const float *x, const float *weight, float *y, int columns,
+    float epsilon) {
     const float *row = x + size_t(blockIdx.x) * columns;
     float squares = 0;
     for (int i = threadIdx.x; i < columns; i += blockDim.x) squares += row[i] * row[i];
@@ -80,7 +103,8 @@ extern "C" __global__ void rms_norm(const float *x, const float *weight, float *
 EXPORT(rms_norm)
 
 // Four elements at a time; the row stays in registers between the passes.
-extern "C" __global__ void layer_norm(const float4 *x, const float4 *weight, const float4 *bias, float4 *y, float epsilon) {
+extern "C" __global__ void layer_norm(const float4 *x, const float4 *weight, const float4 *bias,
+    float4 *y, float epsilon) {
     const size_t at = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
     const float4 v = x[at], w = weight[threadIdx.x], b = bias[threadIdx.x];
     const float count = 4.0f * blockDim.x;
@@ -102,7 +126,8 @@ extern "C" __global__ void argmax(const float *x, int *places, int columns) {
         const unsigned ordered = bits >> 31 ? ~bits : bits | 0x80000000u;
         best = max(best, (unsigned long long)ordered << 32 | ~unsigned(i));
     }
-    for (int distance = 16; distance > 0; distance /= 2) best = max(best, __shfl_xor_sync(~0u, best, distance));
+    for (int distance = 16; distance > 0; distance /= 2) best = max(best, __shfl_xor_sync(~0u, best,
+        distance));
     if (threadIdx.x % 32 == 0) best_of[threadIdx.x / 32] = best;
     __syncthreads();
     if (threadIdx.x == 0) {

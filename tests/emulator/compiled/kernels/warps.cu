@@ -90,7 +90,8 @@ extern "C" __global__ void votes_of_some(const int *x, unsigned *y) {
     const int value = x[i];
     unsigned result = 0xdead;
     if (lane < 12) {
-        result = __ballot_sync(0xfff, value & 1) << 12 | unsigned(__shfl_sync(0xfff, value, 11 - lane) & 0xfff);
+        result = __ballot_sync(0xfff, value & 1) << 12 | unsigned(__shfl_sync(0xfff, value,
+            11 - lane) & 0xfff);
     } else if (lane < 20) {
         result = __reduce_add_sync(0xff000u, unsigned(value)) + __match_any_sync(0xff000u, value & 1);
     }
@@ -113,7 +114,8 @@ extern "C" __global__ void warp_reductions(const int *x, int *y) {
 }
 EXPORT(warp_reductions)
 
-// Appends the elements that pass, a place for a whole warp at a time: the order of warps is free, so tests sort.
+// Appends the elements that pass, a place for a whole warp at a time: the order of warps is free, so tests
+// sort.
 extern "C" __global__ void compact(const int *x, int *y, int *count, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;
     const bool keep = i < n && x[i] % 3 == 0;

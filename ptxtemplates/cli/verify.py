@@ -1,0 +1,195 @@
+"""``ptxtemplates verify``."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import click
+
+from ptxtemplates.cli.progress import with_progress
+from ptxtemplates.config import load, select
+from ptxtemplates.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ptxtemplates.kernel import Kernel
+    from ptxtemplates.verification import Program, Verdict
+
+
+class Task(NamedTuple):
+    """What one process does: a kernel, the text to take in place of its own, and how the emulator runs."""
+
+    kernel: Kernel
+    given: Program | None
+    accuracy: Literal["exact", "worst"]
+    seed: int
+
+
+@click.command("verify")
+@click.option(
+    "-c",
+    "--config",
+    type=click.Path(path_type=Path),
+    default=Path("kernels.toml"),
+    show_default=True,
+    help="List of variants.",
+)
+@click.option(
+    "--kernel", "pattern", metavar="GLOB", help="Only variants or kernels of this name; * and ? are wild."
+)
+@click.option(
+    "--ptx",
+    type=click.Path(path_type=Path),
+    help="Text to run in place of the rendered one; --kernel names the one variant that it is.",
+)
+@click.option(
+    "--on",
+    "place",
+    type=click.Choice(["emulator", "gpu", "auto"]),
+    default="auto",
+    show_default=True,
+    metavar="PLACE",
+    help="Where the text runs: emulator, gpu, or auto, which is the emulator.",
+)
+@click.option(
+    "--accuracy",
+    type=click.Choice(["exact", "worst"]),
+    default="exact",
+    show_default=True,
+    metavar="ACCURACY",
+    help="What the emulator's approximate instructions give: exact, the correctly rounded result, or worst, "
+    "an edge of the bound that the ISA documents.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Decides the random inputs, and with --accuracy worst the edges.",
+)
+@click.option(
+    "--changed-since",
+    "revision",
+    metavar="REV",
+    help="Only variants whose text is not the snapshot that this git revision has of it.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes; as many as there are processors without it.",
+)
+def command(
+    config: Path,
+    pattern: str | None,
+    ptx: Path | None,
+    place: str,
+    accuracy: Literal["exact", "worst"],
+    seed: int,
+    revision: str | None,
+    as_json: bool,
+    jobs: int | None,
+) -> int:
+    """Execute kernels on the CPU and hold every result to a bound.
+
+    Each variant runs its cases: results are compared with float64, tables and constants with the kernel's
+    definition, and the execution is watched for what a GPU does not tell. No GPU is needed. Exits with 1 if
+    something is wrong.
+    """
+    if place == "gpu":
+        raise click.ClickException(
+            "running on a GPU is not there yet; --on emulator runs the same cases on the CPU"
+        )
+    if ptx is not None and revision is not None:
+        raise click.UsageError(
+            "--changed-since chooses among rendered texts, and --ptx gives another: drop one"
+        )
+    if any(find_spec(name) is None for name in ("numpy", "ml_dtypes")):
+        raise MissingExtraError(
+            "executing PTX needs numpy and ml-dtypes, which are not both installed: "
+            "pip install 'ptxtemplates[emulate]'"
+        )
+    kernels = load(config)
+    if pattern is not None:
+        kernels = select(kernels, pattern)
+    given = None if ptx is None else _given(ptx, kernels)
+    if revision is not None:
+        from ptxtemplates.verification.changes import changed_since
+
+        kernels = changed_since(kernels, config.parent, revision)
+    verdicts = _verify(
+        [Task(kernel, given, accuracy, seed) for kernel in kernels], jobs or os.cpu_count() or 1
+    )
+    from ptxtemplates.verification.report import Conditions, lines_of, values_of
+
+    conditions = Conditions("emulator", accuracy, seed)
+    if as_json:
+        click.echo(json.dumps(values_of(verdicts, conditions), indent=2, sort_keys=True, allow_nan=False))
+    elif verdicts:
+        for line in lines_of(verdicts, conditions):
+            click.echo(line)
+    else:
+        click.echo(f"no variant has changed since {revision}")
+    return 0 if all(verdict.ok for verdict in verdicts) else 1
+
+
+def _given(file: Path, kernels: Sequence[Kernel]) -> Program:
+    """Read the text that stands in for the one kernel that was chosen."""
+    from ptxtemplates.verification.programs import given_program
+
+    if len(kernels) != 1:
+        raise click.UsageError(
+            f"--ptx gives the text of one variant, and {len(kernels)} are meant; name it with --kernel"
+        )
+    try:
+        return given_program(kernels[0], file.read_bytes().decode("latin-1"), str(file))
+    except OSError as error:
+        raise click.ClickException(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def _verify(tasks: Sequence[Task], jobs: int) -> list[Verdict]:
+    """Verify kernels, in their order; in processes of their own where that is of use."""
+    if jobs == 1 or len(tasks) < 2:
+        return _collected([partial(_run, task) for task in tasks])
+    # forked, a process has the kernels that a user's own script registers. Elsewhere they are imported again
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    with ProcessPoolExecutor(min(jobs, len(tasks)), context, _ignore_interrupts) as pool:
+        try:
+            return _collected([pool.submit(_run, task).result for task in tasks])
+        except BrokenProcessPool as error:
+            raise click.ClickException(
+                "a process that verifies kernels ended before its time; -j 1 works without them"
+            ) from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _collected(jobs: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
+    return [job() for job in with_progress("verifying")(jobs)]
+
+
+def _run(task: Task) -> Verdict:
+    # NumPy starts threads, and no process that has some should fork: it is loaded in here, not above
+    from ptxtemplates.verification import Emulator, verify
+
+    place = Emulator(task.accuracy, task.seed)
+    return verify(task.kernel, place, seed=task.seed, given=task.given)
+
+
+def _ignore_interrupts() -> None:
+    """Leave it to the first process to end all of them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

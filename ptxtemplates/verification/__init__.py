@@ -1,0 +1,40 @@
+"""Cases times a place to run them: the worst error against its bound, and what was found on the way.
+
+Public names are loaded on first use: the command line forks before NumPy is there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ptxtemplates.lazy import lazily
+
+if TYPE_CHECKING:
+    from ptxtemplates.verification.outcomes import Mismatch, Observation, Outcome, Verdict
+    from ptxtemplates.verification.places import Emulator, Place
+    from ptxtemplates.verification.programs import Program, given_program, program_of
+    from ptxtemplates.verification.running import run_cases, verify
+
+__all__ = [
+    "Emulator",
+    "Mismatch",
+    "Observation",
+    "Outcome",
+    "Place",
+    "Program",
+    "Verdict",
+    "given_program",
+    "program_of",
+    "run_cases",
+    "verify",
+]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        **dict.fromkeys(("Mismatch", "Observation", "Outcome", "Verdict"), "outcomes"),
+        **dict.fromkeys(("Emulator", "Place"), "places"),
+        **dict.fromkeys(("Program", "given_program", "program_of"), "programs"),
+        **dict.fromkeys(("run_cases", "verify"), "running"),
+    },
+)

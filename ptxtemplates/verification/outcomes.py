@@ -1,0 +1,133 @@
+"""What became of a case."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mismatch(NamedTuple):
+    """An element that is not what it must be: of those in a part of a buffer, the one that is furthest off.
+
+    Attributes
+    ----------
+    buffer : str
+        Which.
+    element : tuple of int
+        Its index.
+    got, expected, bound : float
+        Its value, the exact one, and the largest allowed difference: 0 where the same bits are asked for, NaN
+        expected where NaN is.
+    wrong : int
+        How many elements of the part are off.
+    """
+
+    buffer: str
+    element: tuple[int, ...]
+    got: float
+    expected: float
+    bound: float
+    wrong: int
+
+
+class Observation(NamedTuple):
+    """A finding of the place that ran the case: a mistake in an execution, whatever the results.
+
+    Attributes
+    ----------
+    kind, message : str
+        What is wrong, and how.
+    kernel : str
+        Entry that did it.
+    line : int
+        PTX line.
+    source : tuple of (str, int) or None
+        Template line that it comes from.
+    block, thread : tuple of int
+        Who did it.
+    address : int or None
+        Of a wrong access.
+    buffer : str or None
+        The one nearest to it.
+    """
+
+    kind: str
+    message: str
+    kernel: str
+    line: int
+    source: tuple[str, int] | None
+    block: tuple[int, ...]
+    thread: tuple[int, ...]
+    address: int | None
+    buffer: str | None
+
+
+class Outcome(NamedTuple):
+    """What became of a case.
+
+    Attributes
+    ----------
+    case : str
+        Its name.
+    worst : float
+        Largest error divided by its bound; 0 where no element has a bound, infinity where the bound is 0 and
+        the element is off.
+    worst_at : tuple of (str, tuple of int) or None
+        Buffer and element of that error.
+    mismatches : tuple of Mismatch
+        What is wrong in the results.
+    findings : tuple of Observation
+        What is wrong in the execution.
+    error : str
+        Why it could not be run to its end, or empty.
+    seconds : float
+        Time, inputs and exact results included.
+    """
+
+    case: str
+    worst: float
+    worst_at: tuple[str, tuple[int, ...]] | None
+    mismatches: tuple[Mismatch, ...]
+    findings: tuple[Observation, ...]
+    error: str
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not (self.mismatches or self.findings or self.error)
+
+
+class Verdict(NamedTuple):
+    """What became of a kernel's text.
+
+    Attributes
+    ----------
+    variant : str
+        Which kernel.
+    outcomes : tuple of Outcome
+        Of each case.
+    constants : tuple of str
+        What is wrong with tables and constants.
+    absent : tuple of str
+        Tables and constants of the definition that a text from elsewhere does not have.
+    """
+
+    variant: str
+    outcomes: tuple[Outcome, ...]
+    constants: tuple[str, ...]
+    absent: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.constants and all(outcome.ok for outcome in self.outcomes)
+
+    @property
+    def worst(self) -> float:
+        """Largest error of all cases, divided by its bound."""
+        return max((outcome.worst for outcome in self.outcomes), default=0.0)
+
+    @property
+    def seconds(self) -> float:
+        """Time of all cases."""
+        return sum(outcome.seconds for outcome in self.outcomes)
