@@ -3,114 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-from concurrent.futures import ThreadPoolExecutor
-from math import prod
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
-from ptxtemplates.assembly import assemble_all, toolchain
-from ptxtemplates.assembly.faults import located
-from ptxtemplates.assembly.occupancy import occupancy
-from ptxtemplates.assembly.sass import (
-    TOOL,
-    by_line,
-    disassemble,
-    listing,
-    source_text,
-    with_own_lines,
-)
-from ptxtemplates.assembly.tools import find_tool
 from ptxtemplates.cli.progress import with_progress
-from ptxtemplates.config import load, select
-from ptxtemplates.errors import AssemblyError, PtxSyntaxError
-from ptxtemplates.ptx.parser import parse
-from ptxtemplates.ptx.targets import runs_on
-from ptxtemplates.rendering import render
-from ptxtemplates.sources import BUILT_IN_TEMPLATES, template_lines
+from ptxtemplates.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
-    from ptxtemplates.assembly import Resources
-    from ptxtemplates.assembly.sass import MachineInstruction
-    from ptxtemplates.kernel import Kernel
-
-    Code = dict[str, tuple[MachineInstruction, ...]]
-    """Instructions of each function."""
-
-DEFAULT_ARCHITECTURES: Final = ("sm_80", "sm_90", "sm_100", "sm_120")
-UNKNOWN: Final = "n/a"
-
-
-class Subject(NamedTuple):
-    """A text to inspect.
-
-    Attributes
-    ----------
-    name : str
-        The variant, or the path of the file.
-    file : str
-        What messages call the text.
-    text : str
-        PTX.
-    lined : str or None
-        The same with ``.loc`` lines, where machine code is asked for.
-    target : str or None
-        Its ``.target``.
-    blocks : dict of str to (tuple of int or None)
-        Block of each entry, as far as the text fixes it.
-    places : sequence of (str, int) or None
-        Template line of each line of `text`, if it was rendered.
-    folders : tuple of pathlib.Path
-        Where its source files lie.
-    """
-
-    name: str
-    file: str
-    text: str
-    lined: str | None
-    target: str | None
-    blocks: dict[str, tuple[int, ...] | None]
-    places: Sequence[tuple[str, int]] | None
-    folders: tuple[Path, ...]
-
-    def source_of(self, name: str) -> list[str] | None:
-        """Return the lines of a source file."""
-        if name == self.file:
-            return self.text.split("\n")
-        return template_lines(self.folders, name)
-
-
-class Row(NamedTuple):
-    """An entry on an architecture."""
-
-    subject: Subject
-    entry: str
-    architecture: str
-    resources: Resources
-    code: Code
-
-    @property
-    def block(self) -> tuple[int, ...] | None:
-        """Threads in x, y and z."""
-        return self.subject.blocks.get(self.entry)
-
-    @property
-    def occupancy(self) -> float | None:
-        """Theoretical occupancy, with static shared memory alone."""
-        if self.block is None:
-            return None
-        needs = self.resources
-        return occupancy(
-            self.architecture,
-            registers=needs.registers,
-            shared_memory=needs.shared_memory,
-            threads=prod(self.block),
-            barriers=needs.barriers,
-        )
+    from ptxtemplates.cli.resources import Row
 
 
 @click.command("inspect")
@@ -132,199 +37,93 @@ class Row(NamedTuple):
     "the text runs on them, or else its target.",
 )
 @click.option("--sass", is_flag=True, help="Print each source line and the machine code that it became.")
+@click.option(
+    "--counts",
+    is_flag=True,
+    help="Execute variants once on the CPU and print what they executed and how they access memory.",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="SIZE=N,...",
+    help="Run-time sizes for --counts, rows=4,max_chunks=16 say; may be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def command(
-    subjects: tuple[str, ...], config: Path, architectures: tuple[str, ...], sass: bool, as_json: bool
+    subjects: tuple[str, ...],
+    config: Path,
+    architectures: tuple[str, ...],
+    sass: bool,
+    counts: bool,
+    shapes: tuple[str, ...],
+    as_json: bool,
 ) -> int:
     """Show what kernels need on each architecture: registers, spills, shared memory, occupancy.
 
     Takes variants of the list, by name or with * and ?, and PTX files of any producer; without arguments
-    the whole list. No GPU is needed.
+    the whole list. No GPU is needed. With --counts it exits with 1 if the execution showed a mistake.
     """
-    toolchain()  # what is missing is said before any work
-    if sass:
-        find_tool(TOOL)
-    rows: list[Row] = []
-    for subject in with_progress("assembling")(_subjects(subjects, config, sass)):
-        try:
-            rows += _inspect(subject, tuple(dict.fromkeys(architectures)))
-        except AssemblyError as error:
-            raise located(
-                error, subject.text, subject.places, subject.source_of, name=subject.file
-            ) from error
+    if shapes and not counts:
+        raise click.UsageError("--shape gives sizes to a launch, and only --counts has one")
+    if counts:
+        if architectures or sass:
+            raise click.UsageError(
+                "--counts executes PTX, --arch and --sass assemble it: drop one or the other"
+            )
+        return _count(subjects, config, shapes, as_json)
+    rows = _assemble(subjects, config, tuple(dict.fromkeys(architectures)), sass)
+    from ptxtemplates.cli.resources import described, listings, table
+
     if as_json:
-        click.echo(json.dumps([_described(row, sass) for row in rows], indent=2, sort_keys=True))
-    elif sass:
-        for line in _listings(rows):
-            click.echo(line)
+        _print_json([described(row, sass) for row in rows])
     else:
-        for line in _table(rows):
-            click.echo(line)
+        _print_lines(listings(rows) if sass else table(rows))
     return 0
 
 
-def _subjects(words: tuple[str, ...], config: Path, sass: bool) -> list[Subject]:
-    """Return what the arguments name, each once, by name."""
-    files = [word for word in words if word.endswith(".ptx") or Path(word).is_file()]
-    patterns = [word for word in words if word not in files]
-    kernels: dict[str, Kernel] = {}
-    if patterns or not words:
-        listed = load(config)
-        for pattern in patterns or ["*"]:
-            kernels.update({kernel.variant: kernel for kernel in select(listed, pattern)})
-    found = [_of_kernel(kernel, sass) for kernel in kernels.values()]
-    found += [_of_file(file, sass) for file in dict.fromkeys(files)]
-    return sorted(found, key=lambda subject: subject.name)
+def _assemble(words: tuple[str, ...], config: Path, architectures: tuple[str, ...], sass: bool) -> list[Row]:
+    from ptxtemplates.assembly import toolchain
+    from ptxtemplates.assembly.sass import TOOL
+    from ptxtemplates.assembly.tools import find_tool
+    from ptxtemplates.cli.resources import rows_of
+    from ptxtemplates.cli.subjects import subjects
+
+    toolchain()  # what is missing is said before any work
+    if sass:
+        find_tool(TOOL)
+    found = with_progress("assembling")(subjects(words, config, sass))
+    return [row for subject in found for row in rows_of(subject, architectures)]
 
 
-def _of_kernel(kernel: Kernel, sass: bool) -> Subject:
-    rendered = render(kernel)
-    rendered.check()
-    return Subject(
-        name=kernel.variant,
-        file=f"{kernel.variant}.ptx",
-        text=rendered.text,
-        lined=render(kernel, lineinfo=True).text if sass else None,
-        target=kernel.target,
-        blocks={kernel.entry: kernel.block},
-        places=rendered.places,
-        folders=(kernel.template_folder, BUILT_IN_TEMPLATES),
-    )
-
-
-def _of_file(file: str, sass: bool) -> Subject:
-    try:
-        text = Path(file).read_bytes().decode()
-        module = parse(text)
-        lined = with_own_lines(text) if sass else None
-    except OSError as error:
-        raise click.ClickException(f"cannot read {file}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise click.ClickException(f"{file}:{line}: is not UTF-8") from error
-    except PtxSyntaxError as error:
-        raise click.ClickException(f"{file}:{error.line}: {error}") from error
-    if not module.entries:
-        raise click.ClickException(f"{file}: defines no entry")
-    blocks: dict[str, tuple[int, ...] | None] = {}
-    for entry in module.entries:
-        block = entry.attributes.get("reqntid", entry.attributes.get("maxntid"))
-        blocks[entry.name] = None if block is None else (*block, 1, 1)[:3]
-    target = module.targets[0] if module.targets else None
-    return Subject(file, file, text, lined, target, blocks, None, (Path(file).parent,))
-
-
-def _inspect(subject: Subject, asked: tuple[str, ...]) -> list[Row]:
-    """Assemble a text for each architecture; the rows are sorted."""
-    names = asked or tuple(
-        name for name in DEFAULT_ARCHITECTURES if subject.target is None or runs_on(subject.target, name)
-    )
-    if not names and subject.target is not None:
-        names = (subject.target,)
-    names = tuple(sorted(names, key=lambda name: (len(name.rstrip("af")), name)))
-    # the text itself first: its faults have the lines that the reader knows
-    assemblies = assemble_all((subject.text, name) for name in names)
-    codes: list[Code] = [{} for _ in names]
-    if subject.lined is not None:
-        lined = assemble_all([(subject.lined, name) for name in names], lineinfo=True)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            codes = list(pool.map(lambda item: disassemble(item.cubin, own=subject.file), lined))
-    return [
-        Row(
-            subject,
-            entry,
-            assembly.architecture,
-            assembly.resources_of(entry),
-            _of_entry(entry, code, subject),
+def _count(words: tuple[str, ...], config: Path, shapes: tuple[str, ...], as_json: bool) -> int:
+    if any(find_spec(name) is None for name in ("numpy", "ml_dtypes")):
+        raise MissingExtraError(
+            "executing PTX needs numpy and ml-dtypes, which are not both installed: "
+            "pip install 'ptxtemplates[emulate]'"
         )
-        for entry in sorted(subject.blocks)
-        for assembly, code in zip(assemblies, codes, strict=True)
-    ]
+    from ptxtemplates.cli.counting import count, described, lines_of, planned
+    from ptxtemplates.cli.subjects import chosen
+
+    kernels, files = chosen(words, config)
+    if files:
+        raise click.ClickException(
+            f"{files[0]}: --counts needs a variant of the list: "
+            "a PTX file does not say what its arguments point to"
+        )
+    plans = planned(sorted(kernels.values(), key=lambda kernel: kernel.variant), shapes)
+    counted = [count(plan) for plan in with_progress("counting")(plans)]
+    if as_json:
+        _print_json([described(each) for each in counted])
+    else:
+        _print_lines(lines_of(counted))
+    return 1 if any(each.report.findings for each in counted) else 0
 
 
-def _of_entry(entry: str, code: Code, subject: Subject) -> Code:
-    """Return the code of an entry if there is any, and below it that of functions: it may call them.
-
-    Also the assembler adds functions: the slow path of a division, for one.
-    """
-    return {
-        name: code[name]
-        for name in (entry, *code)
-        if name in code and (name == entry or name not in subject.blocks)
-    }
+def _print_json(values: object) -> None:
+    click.echo(json.dumps(values, indent=2, sort_keys=True))
 
 
-def _listings(rows: Iterable[Row]) -> Iterator[str]:
-    """Yield the listing of each function of each text, once for each architecture."""
-    seen: set[tuple[str, str, str]] = set()
-    for row in rows:
-        for function, instructions in row.code.items():
-            key = (row.subject.name, row.architecture, function)
-            if key not in seen:
-                if seen:
-                    yield ""
-                seen.add(key)
-                title = _title(row.subject, function)
-                yield f"{title} on {row.architecture}, {len(instructions)} instructions"
-                yield ""
-                yield from listing(instructions, row.subject.source_of)
-
-
-def _title(subject: Subject, function: str) -> str:
-    """Name a function: a rendered text has one entry, which goes by the name of the variant."""
-    rendered_entry = subject.places is not None and function in subject.blocks
-    return subject.name if rendered_entry else f"{subject.name}:{function}"
-
-
-def _table(rows: Iterable[Row]) -> Iterator[str]:
-    header = ("kernel", "arch", "block", "registers", "spills", "shared", "instructions", "occupancy")
-    cells = [header, *(_cells(row) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for line in cells:
-        # names stand at the left, figures at the right
-        names = [cell.ljust(width) for cell, width in zip(line[:2], widths[:2], strict=True)]
-        figures = [cell.rjust(width) for cell, width in zip(line[2:], widths[2:], strict=True)]
-        yield "  ".join(names + figures)
-    yield f"spills and shared memory in bytes; {toolchain()}"
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    needs = row.resources
-    return (
-        _title(row.subject, row.entry),
-        row.architecture,
-        UNKNOWN if row.block is None else "x".join(map(str, row.block)),
-        str(needs.registers),
-        str(needs.spill_stores + needs.spill_loads),
-        str(needs.shared_memory),
-        str(needs.instructions),
-        UNKNOWN if row.occupancy is None else f"{row.occupancy:.0%}",
-    )
-
-
-def _described(row: Row, sass: bool) -> dict[str, Any]:
-    code = {
-        function: [
-            {
-                "file": group.file,
-                "line": group.line if group.file else None,
-                "source": source_text(group, row.subject.source_of),
-                "instructions": [
-                    {"address": item.address, "text": item.text, "labels": list(item.labels)}
-                    for item in group.instructions
-                ],
-            }
-            for group in by_line(instructions)
-        ]
-        for function, instructions in row.code.items()
-    }
-    return {
-        "name": row.subject.name,
-        "entry": row.entry,
-        "architecture": row.architecture,
-        "block": row.block,
-        **row.resources._asdict(),
-        "occupancy": row.occupancy,
-        "toolchain": toolchain(),
-        **({"sass": code} if sass else {}),
-    }
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)

@@ -61,6 +61,8 @@ class Memory:
         self._report = report
         self._regions: list[Region] = []
         self._bases: list[int] = []
+        self._last_in: npt.NDArray[np.integer[Any]] | None = None
+        """For each 4 GiB the number of the last buffer that begins there or before."""
         self._known: dict[tuple[int, int], Region] = {}
 
     def add(self, name: str, data: npt.NDArray[Any] | SparseArray, **properties: bool) -> Region:
@@ -102,6 +104,7 @@ class Memory:
         region = Region(name, end + -end % ALIGNMENT, data, **properties)
         self._regions.append(region)
         self._bases.append(region.base)
+        self._last_in = None
         self._known[key] = region
         return region
 
@@ -122,11 +125,11 @@ class Memory:
         """
         results = None
         for region, chosen, places in self._parts(access):
-            mine = access if chosen is None else access.at(chosen)
-            if region.written is not None:
+            if region.shared or region.written is not None:
+                mine = access if chosen is None else access.at(chosen)
                 self._check_written(region, mine, places)
-            if region.shared:
-                self.conflicts.load(region, mine, places, untouched=untouched)
+                if region.shared:
+                    self.conflicts.load(region, mine, places, untouched=untouched)
             values = _gather(region, places, access)
             if chosen is None:
                 return values
@@ -172,8 +175,7 @@ class Memory:
             if region.constant:
                 self._report_at("read-only memory", mine, 0, region)
                 continue
-            if region.written is not None:
-                self._check_written(region, mine, places)
+            self._check_written(region, mine, places)
             if region.shared:
                 self.conflicts.update(region, mine, places, compares=compares)
             change(
@@ -210,28 +212,46 @@ class Memory:
         first = self.region_at(int(access.addresses[0]))
         if first is not None:
             offsets = access.addresses - np.uint64(first.base)
-            inside = int(offsets.max()) + access.bytes <= first.size
-            if inside and not int(np.bitwise_or.reduce(offsets)) & (access.bytes - 1):
+            if _fits(offsets, access.bytes, first):
                 yield Part(first, None, first.bytes_at(offsets.view(np.int64)))
                 return
-        bases = np.array(self._bases, np.uint64)
-        numbers = np.maximum(np.searchsorted(bases, access.addresses, side="right") - 1, 0)
-        for number in np.unique(numbers):
+        numbers = self._numbers(access.addresses)
+        for number in np.flatnonzero(np.bincount(numbers)):
             region = self._regions[number]
             mine = np.flatnonzero(numbers == number)
-            offsets = (access.addresses[mine] - np.uint64(region.base)).view(np.int64)
-            inside = (offsets >= 0) & (offsets <= region.size - access.bytes)
-            aligned = offsets % access.bytes == 0
-            for bad, kind in ((~inside, "out of bounds"), (inside & ~aligned, "misaligned")):
-                if bad.any():
-                    self._report_at(kind, access.at(mine[bad]), 0, None)
-            good = inside & aligned
-            if not good.any():
-                continue
-            yield Part(region, mine[good], region.bytes_at(offsets[good]))
+            offsets = access.addresses[mine] - np.uint64(region.base)
+            if not _fits(offsets, access.bytes, region):
+                good = self._right(access.at(mine), offsets, region)
+                mine, offsets = mine[good], offsets[good]
+            if mine.size:
+                yield Part(region, mine, region.bytes_at(offsets.view(np.int64)))
+
+    def _numbers(self, addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.integer[Any]]:
+        """Return the number of the last buffer that begins in the 4 GiB of each address, or before them."""
+        if self._last_in is None:
+            highest = self._bases[-1] >> 32
+            begins = np.array([base >> 32 for base in self._bases])
+            last = np.searchsorted(begins, np.arange(highest + 1), side="right") - 1
+            self._last_in = np.maximum(last, 0).astype(np.int16 if len(self._bases) < 1 << 15 else np.int64)
+        high = np.minimum(addresses >> np.uint64(32), np.uint64(self._last_in.size - 1))
+        return np.asarray(self._last_in[high.view(np.int64)])
+
+    def _right(
+        self, access: Access, offsets: npt.NDArray[np.uint64], region: Region
+    ) -> npt.NDArray[np.bool_]:
+        """Return which accesses are right, and report one that is not."""
+        inside = offsets <= np.uint64(max(region.size - access.bytes, 0))
+        if region.size < access.bytes:
+            inside[:] = False
+        aligned = offsets & np.uint64(access.bytes - 1) == 0
+        for bad, kind in ((~inside, "out of bounds"), (inside & ~aligned, "misaligned")):
+            if bad.any():
+                self._report_at(kind, access.at(bad), 0, None)
+        return np.asarray(inside & aligned)
 
     def _check_written(self, region: Region, access: Access, places: Indices) -> None:
-        assert region.written is not None
+        if region.written is None:
+            return
         unwritten = first_unwritten(region.written, places, access.bytes)
         if unwritten is not None:
             thread, byte = unwritten
@@ -245,6 +265,11 @@ class Memory:
         near = self.nearest(address) if region is None else region
         message = f"{access.bytes} bytes at {address:#x}, {_offset(address, near)}"
         self._report(kind, message, int(access.lanes[0]), address=address, buffer=near.name)
+
+
+def _fits(offsets: npt.NDArray[np.uint64], count: int, region: Region) -> bool:
+    """Say whether all accesses of so many bytes are inside a buffer, and aligned."""
+    return int(offsets.max()) + count <= region.size and not int(np.bitwise_or.reduce(offsets)) & (count - 1)
 
 
 def _offset(address: int, region: Region) -> str:
