@@ -10,7 +10,7 @@ from ptxtemplates.emulator.arguments import PointerTable, Previous, Unwritten
 from ptxtemplates.emulator.counts import Counts
 from ptxtemplates.emulator.findings import KINDS, Finding
 from ptxtemplates.emulator.launch import EmulationReport, emulate
-from ptxtemplates.emulator.sparse import SparseArray
+from ptxtemplates.emulator.memory.sparse import SparseArray
 
 __all__ = [
     "KINDS",

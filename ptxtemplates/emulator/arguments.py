@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from ptxtemplates.emulator.sparse import SparseArray
+    from ptxtemplates.emulator.memory.sparse import SparseArray
 
 
 class Unwritten(NamedTuple):

@@ -17,8 +17,8 @@ from ptxtemplates.emulator.types import WARP
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ptxtemplates.emulator.accesses import Access
     from ptxtemplates.emulator.machine import Machine
+    from ptxtemplates.emulator.memory.accesses import Access
     from ptxtemplates.emulator.program import Program, Step
     from ptxtemplates.emulator.types import Lanes, Values
     from ptxtemplates.ptx.statements import Instruction

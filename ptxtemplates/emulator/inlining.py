@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ptxtemplates.emulator.instances import Placed, laid_out
 from ptxtemplates.emulator.instructions.effect import unsupported
+from ptxtemplates.emulator.memory.instances import Placed, laid_out
 from ptxtemplates.ptx.datatypes import TYPE_BITS
 from ptxtemplates.ptx.operands import (
     Address,

@@ -11,13 +11,13 @@ import numpy as np
 from ptxtemplates.emulator.counts import Counter, Counts
 from ptxtemplates.emulator.findings import Finding, Lines
 from ptxtemplates.emulator.grid import Blocks, special_registers
-from ptxtemplates.emulator.instances import Placed, laid_out
 from ptxtemplates.emulator.loading import content_of, parameter_bytes, place
 from ptxtemplates.emulator.machine import Launch, Machine
-from ptxtemplates.emulator.memory import Memory
+from ptxtemplates.emulator.memory.buffers import Memory
+from ptxtemplates.emulator.memory.instances import Placed, laid_out
+from ptxtemplates.emulator.memory.races import SHADOW
 from ptxtemplates.emulator.operations import Worst
 from ptxtemplates.emulator.program import prepare
-from ptxtemplates.emulator.races import SHADOW
 from ptxtemplates.emulator.scheduler import Scheduler
 from ptxtemplates.errors import EmulationError
 from ptxtemplates.ptx.parser import parse

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ptxtemplates.emulator.arguments import PointerTable, Previous, Unwritten
-from ptxtemplates.emulator.sparse import SparseArray
+from ptxtemplates.emulator.memory.sparse import SparseArray
 from ptxtemplates.emulator.types import BITS
 from ptxtemplates.errors import EmulationError
 from ptxtemplates.ptx.datatypes import TYPE_BITS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ptxtemplates.emulator.arguments import Buffer, Value
-    from ptxtemplates.emulator.memory import Memory
+    from ptxtemplates.emulator.memory.buffers import Memory
     from ptxtemplates.ptx.statements import Function, Initializer, Variable
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ptxtemplates.emulator.accesses import ANYWHERE, WEAK, Access
-from ptxtemplates.emulator.asynchronous import Copies
-from ptxtemplates.emulator.conflicts import SEVERAL
 from ptxtemplates.emulator.findings import Finding
-from ptxtemplates.emulator.local import LocalMemory
+from ptxtemplates.emulator.memory.accesses import ANYWHERE, WEAK, Access
+from ptxtemplates.emulator.memory.asynchronous import Copies
+from ptxtemplates.emulator.memory.conflicts import SEVERAL
+from ptxtemplates.emulator.memory.local import LocalMemory
+from ptxtemplates.emulator.memory.shared import SharedMemory
 from ptxtemplates.emulator.registers import Registers
-from ptxtemplates.emulator.shared import SharedMemory
 from ptxtemplates.emulator.types import WARP
 from ptxtemplates.emulator.wrapping import Wraps
 from ptxtemplates.ptx.operands import Register
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from ptxtemplates.emulator.counts import Counter
     from ptxtemplates.emulator.findings import Lines
-    from ptxtemplates.emulator.instances import Placed
-    from ptxtemplates.emulator.memory import Memory
+    from ptxtemplates.emulator.memory.buffers import Memory
+    from ptxtemplates.emulator.memory.instances import Placed
     from ptxtemplates.emulator.operations import Operation
     from ptxtemplates.emulator.program import Program, Step
     from ptxtemplates.emulator.types import Lanes, Values

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ptxtemplates.emulator.barriers import Barrier
-    from ptxtemplates.emulator.instances import Placed
     from ptxtemplates.emulator.instructions import Execute
+    from ptxtemplates.emulator.memory.instances import Placed
     from ptxtemplates.emulator.operations import Accuracy
     from ptxtemplates.emulator.wrapping import Rule
     from ptxtemplates.ptx.operands import Operand

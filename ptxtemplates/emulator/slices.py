@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from ptxtemplates.emulator.instructions.effect import type_of
-from ptxtemplates.emulator.memory import FIRST_ADDRESS
+from ptxtemplates.emulator.memory.buffers import FIRST_ADDRESS
 from ptxtemplates.ptx.datatypes import TYPE_BITS
 from ptxtemplates.ptx.opcodes import result_count
 from ptxtemplates.ptx.operands import Address, Immediate, Negated, Pair, Register, Vector

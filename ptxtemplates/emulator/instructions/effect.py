@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from ptxtemplates.emulator.accesses import ANYWHERE, BLOCK
+from ptxtemplates.emulator.memory.accesses import ANYWHERE, BLOCK
 from ptxtemplates.emulator.operations import UnsupportedInstruction
 from ptxtemplates.emulator.operations.forms import Form
 from ptxtemplates.ptx.datatypes import TYPE_BITS

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ptxtemplates.emulator.accesses import WEAK
 from ptxtemplates.emulator.instructions.effect import Effect, EffectForm, flat, scope_of, type_of, unsupported
-from ptxtemplates.emulator.memory import FIRST_ADDRESS
+from ptxtemplates.emulator.memory.accesses import WEAK
+from ptxtemplates.emulator.memory.buffers import FIRST_ADDRESS
 from ptxtemplates.emulator.operations import DTYPES
 from ptxtemplates.emulator.types import BITS
 from ptxtemplates.ptx.operands import Address, Immediate, Register, Symbol
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from ptxtemplates.emulator.accesses import Access
     from ptxtemplates.emulator.machine import Machine
+    from ptxtemplates.emulator.memory.accesses import Access
     from ptxtemplates.emulator.operations.forms import Spelling
     from ptxtemplates.emulator.types import Lanes, Values
     from ptxtemplates.ptx.operands import Operand

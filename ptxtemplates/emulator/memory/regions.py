@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ptxtemplates.emulator.sparse import SparseArray
+    from ptxtemplates.emulator.memory.sparse import SparseArray
 
     Indices = npt.NDArray[np.int64]
 

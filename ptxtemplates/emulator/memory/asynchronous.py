@@ -13,8 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ptxtemplates.emulator.accesses import Access
     from ptxtemplates.emulator.machine import Machine
+    from ptxtemplates.emulator.memory.accesses import Access
     from ptxtemplates.emulator.types import Lanes
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptxtemplates.emulator.instances import Instances
+from ptxtemplates.emulator.memory.instances import Instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
-    from ptxtemplates.emulator.accesses import Access
-    from ptxtemplates.emulator.instances import Placed
+    from ptxtemplates.emulator.memory.accesses import Access
+    from ptxtemplates.emulator.memory.instances import Placed
 
     Flags = npt.NDArray[np.bool_]
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from ptxtemplates.emulator.conflicts import Conflicts
-from ptxtemplates.emulator.regions import Region
+from ptxtemplates.emulator.memory.conflicts import Conflicts
+from ptxtemplates.emulator.memory.regions import Region
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from ptxtemplates.emulator.accesses import Access
     from ptxtemplates.emulator.grid import Blocks
-    from ptxtemplates.emulator.sparse import SparseArray
+    from ptxtemplates.emulator.memory.accesses import Access
+    from ptxtemplates.emulator.memory.sparse import SparseArray
 
     Indices = npt.NDArray[np.int64]
     Report = Callable[..., None]

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from ptxtemplates.emulator.memory import first_unwritten, mark_written
+from ptxtemplates.emulator.memory.buffers import first_unwritten, mark_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
-    from ptxtemplates.emulator.accesses import Access
+    from ptxtemplates.emulator.memory.accesses import Access
 
     Indices = npt.NDArray[np.int64]
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ptxtemplates.emulator.instances import Instances
-from ptxtemplates.emulator.races import Races
+from ptxtemplates.emulator.memory.instances import Instances
+from ptxtemplates.emulator.memory.races import Races
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from ptxtemplates.emulator.accesses import Access
-    from ptxtemplates.emulator.instances import Placed
     from ptxtemplates.emulator.machine import Machine
+    from ptxtemplates.emulator.memory.accesses import Access
+    from ptxtemplates.emulator.memory.instances import Placed
 
     Indices = npt.NDArray[np.int64]
 

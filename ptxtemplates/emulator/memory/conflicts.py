@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ptxtemplates.emulator.accesses import ANYWHERE
+from ptxtemplates.emulator.memory.accesses import ANYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
-    from ptxtemplates.emulator.accesses import Access
     from ptxtemplates.emulator.grid import Blocks
-    from ptxtemplates.emulator.regions import Region
+    from ptxtemplates.emulator.memory.accesses import Access
+    from ptxtemplates.emulator.memory.regions import Region
 
     Indices = npt.NDArray[np.int64]
     Owners = npt.NDArray[np.int32]
