@@ -21,6 +21,7 @@ from ptxtemplates.ptx.operands import (
     Pair,
     Register,
     Symbol,
+    Unresolved,
     Vector,
 )
 from ptxtemplates.ptx.statements import Instruction, Variable
@@ -154,6 +155,9 @@ class Inlining:
     def _call(self, call: Instruction, callers: tuple[str, ...]) -> None:
         lists = [operand for operand in call.operands if isinstance(operand, Arguments)]
         target = next((operand for operand in call.operands if isinstance(operand, Symbol)), None)
+        unknown = next((operand for operand in call.operands if isinstance(operand, Unresolved)), None)
+        if unknown is not None:
+            raise unsupported(call, f"there is no function {unknown.name}")
         if target is None or target.variable is not None:
             raise unsupported(call, "only calls of a function by its name are")
         try:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 WAVE: Final = 1 << 16
 """Threads that run at once: memory stays bounded for any grid."""
-WAVE_BYTES: Final = 1 << 29
+WAVE_BYTES: Final = 1 << 27
 """Bytes that the registers and the shared and local memory of a wave may take, about."""
 STEP_LIMIT: Final = 10_000_000
 
@@ -233,5 +233,5 @@ def _at_once(block: Block, program: Program, shared: Sequence[Placed]) -> int:
     threads = math.prod(block)
     # beside every byte of shared and local memory lies what is known of it
     of_byte = 2 + -(-SHADOW // program.granules["shared"])
-    of_block = of_byte * laid_out(shared) + threads * (2 * laid_out(program.local) + 8 * program.registers)
+    of_block = of_byte * laid_out(shared) + threads * (2 * laid_out(program.local) + 4 * program.registers)
     return max(1, min(WAVE // threads, WAVE_BYTES // max(of_block, 1)))

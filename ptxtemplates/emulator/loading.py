@@ -9,6 +9,7 @@ import numpy as np
 
 from ptxtemplates.emulator.arguments import PointerTable, Previous, Unwritten
 from ptxtemplates.emulator.memory.sparse import SparseArray
+from ptxtemplates.emulator.operations import DTYPES, constant
 from ptxtemplates.emulator.types import BITS
 from ptxtemplates.errors import EmulationError
 from ptxtemplates.ptx.datatypes import TYPE_BITS
@@ -44,6 +45,15 @@ def content_of(variable: Variable, addresses: Mapping[str, int]) -> npt.NDArray[
     return content
 
 
+def constant_bits(value: Immediate, kind: str) -> int:
+    """Return the bits of a constant as a value of a type; in a float type a number is rounded to it."""
+    if value.type not in ("f32", "f64") and kind in ("f16", "bf16", "f32", "f64"):
+        typed = np.asarray(value.value, np.float64).astype(DTYPES[kind])
+    else:
+        typed = constant(value, kind)
+    return int(typed.reshape(1).view(f"u{typed.dtype.itemsize}")[0])
+
+
 def _flat(initializer: Initializer, dimensions: tuple[int, ...]) -> Iterator[tuple[int, Initializer]]:
     """Yield each value and its index; inner lists may be shorter than their dimension."""
     inner = math.prod(dimensions[1:])
@@ -60,7 +70,7 @@ def _flat(initializer: Initializer, dimensions: tuple[int, ...]) -> Iterator[tup
 
 def _initial(variable: Variable, value: Initializer, addresses: Mapping[str, int]) -> int:
     if isinstance(value, Immediate):
-        return value.value
+        return constant_bits(value, variable.type)
     if isinstance(value, InitialAddress) and isinstance(value.symbol, Symbol) and value.mask is None:
         base = addresses.get(value.symbol.name)
         if base is not None:

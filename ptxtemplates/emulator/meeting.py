@@ -36,8 +36,8 @@ class Meeting:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._waits: list[_Wait] = []
-        self._arrived: dict[int, Lanes] = {}
-        """Threads that announced themselves at a barrier without waiting, by its number."""
+        self._arrived: dict[int, Values] = {}
+        """For each barrier, the step at which a thread announced itself without waiting; or -1."""
 
     def __bool__(self) -> bool:
         return bool(self._waits)
@@ -55,8 +55,8 @@ class Meeting:
         self._check(active, names, counts, arrives=barrier.arrives)
         if barrier.arrives:
             for name in np.unique(names[active]).tolist():
-                at = active & (names == name)
-                self._arrived[name] = self._arrived[name] | at if name in self._arrived else at
+                before = self._arrived.get(name, np.full(machine.shape, -1, np.int64))
+                self._arrived[name] = np.where(active & (names == name), machine.now, before)
             return None
         together = (names == names[:, :1]).all() and (counts is None or (counts == machine.threads).all())
         if machine.every and not self._arrived and together:
@@ -95,7 +95,8 @@ class Meeting:
         here = [(wait, wait.lanes & (wait.names == name)) for wait in self._waits]
         here = [(wait, lanes) for wait, lanes in here if lanes.any()]
         waiting = np.logical_or.reduce([lanes for _, lanes in here])
-        arrived = self._arrived.get(name, np.zeros(machine.shape, np.bool_))
+        since = self._arrived.get(name, np.full(machine.shape, -1, np.int64))
+        arrived = since >= 0
         counts = next((wait.counts for wait, _ in here if wait.counts is not None), None)
         if counts is None:
             done = (waiting.sum(axis=1) == machine.alive.sum(axis=1)) & waiting.any(axis=1)
@@ -111,13 +112,12 @@ class Meeting:
             self._check_together(here, released)
             machine.shared.races.barrier(done, machine.now)
         else:
-            met = released | (arrived & done[:, None])
+            since = np.where(released, machine.now, np.where(arrived & done[:, None], since, -1))
             for block in np.flatnonzero(done):
-                only = np.zeros_like(met)
-                only[block] = met[block]
-                machine.shared.races.partial_barrier(only, machine.now)
+                mine = np.arange(machine.blocks)[:, None] == block
+                machine.shared.races.partial_barrier(released & mine, np.where(mine, since, -1), machine.now)
         if name in self._arrived:
-            self._arrived[name] = arrived & ~done[:, None]
+            self._arrived[name] = np.where(done[:, None], -1, self._arrived[name])
         self._reduce(here, released)
         self._waits = [
             wait._replace(lanes=wait.lanes & ~(released & (wait.names == name))) for wait in self._waits

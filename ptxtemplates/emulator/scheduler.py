@@ -7,11 +7,13 @@ instructions of a warp for the lanes that those name.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from ptxtemplates.emulator.meeting import Meeting
+from ptxtemplates.emulator.types import WARP
 
 if TYPE_CHECKING:
     from ptxtemplates.emulator.machine import Machine
@@ -33,6 +35,8 @@ class Scheduler:
         self._meeting = Meeting(machine)
         self._held: dict[int, Lanes] = {}
         """Threads that wait for others of their warp, by place."""
+        self._favoured = -1
+        """The place of those that had the last turn."""
         self._forced: set[int] = set()
         """Places where such threads no longer wait."""
 
@@ -64,12 +68,12 @@ class Scheduler:
                 turn += 1
                 if turn > TURN:
                     turn = 0
-                    # some may have waited for threads that have ended since
-                    self._proceed()
-                    self._resume()
-                    ahead = [other for other in groups if other > place]
                     self._join(place, mask)
-                    place = min(ahead, default=min(groups))
+                    ahead = sorted(other for other in groups if other > place)
+                    place = next(
+                        (other for other in ahead if other > self._favoured), min(ahead, default=place)
+                    )
+                    self._favoured = place
                     mask = groups.pop(place)
                     nearest = min((other for other in groups if other > place), default=len(steps))
             step = machine.step = steps[place]
@@ -90,11 +94,15 @@ class Scheduler:
                 machine.running = mask
                 counter.count(step, place, active, machine)
             if step.execute is not None:
-                if step.members is not None and not machine.every and self._hold(place, step, active):
-                    mask = mask & ~active
-                    mask = mask if mask.any() else None
-                    nearest = min(groups, default=len(steps))
-                elif machine.every or active.any():
+                if step.members is not None and not machine.every and active.any():
+                    runs = self._hold(place, step, active)
+                    stays = active if runs is None else active & ~runs
+                    if stays.any():
+                        mask = mask & ~stays
+                        mask = mask if mask.any() else None
+                        nearest = min(groups, default=len(steps))
+                    active = active & ~stays
+                if machine.every or active.any():
                     if place in rules:
                         rules[place](machine, active)
                     step.execute(machine, active)
@@ -115,21 +123,31 @@ class Scheduler:
                 mask = mask & ~active
                 mask = mask if mask.any() else None
                 place += 1
+                if self._meeting or self._held:
+                    # some may have waited for these
+                    self._proceed()
+                    self._resume()
+                    nearest = min(groups, default=len(steps))
                 continue
-            if step.selector is None:
-                if machine.every:
-                    place = step.targets[0]
-                    continue
-                left = mask & ~active
-                if active.any():
-                    self._join(step.targets[0], active)
-                if left.any():
-                    self._join(place + 1, left)
-            else:
+            if step.selector is not None:
                 self._spread(place, step, mask, active)
-            place = min(groups)
-            mask = groups.pop(place)
-            nearest = min(groups, default=len(steps))
+                place = min(groups)
+                mask = groups.pop(place)
+                nearest = min(groups, default=len(steps))
+                continue
+            left = None if step.guard is None or machine.every else mask & ~active
+            if left is None or not left.any():
+                place = step.targets[0]
+                continue
+            if not active.any():
+                place += 1
+                continue
+            # of the two ways, the one that is behind goes first
+            (place, mask), (other, lanes) = sorted(
+                ((step.targets[0], active), (place + 1, left)), key=itemgetter(0)
+            )
+            self._join(other, lanes)
+            nearest = min(nearest, other)
 
     def _join(self, place: int, lanes: Lanes) -> None:
         groups = self._groups
@@ -150,35 +168,34 @@ class Scheduler:
         if left.any():
             self._join(place + 1, left)
 
-    def _hold(self, place: int, step: Step, active: Lanes) -> bool:
-        """Let threads wait for lanes that a warp instruction names and that are elsewhere."""
+    def _hold(self, place: int, step: Step, active: Lanes) -> Lanes | None:
+        """Let threads wait for lanes that a warp instruction names and that are elsewhere.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            The threads that run it now; None if threads that have waited are to run with them.
+        """
         machine = self._machine
-        if not active.any():
-            return False
         assert step.members is not None
-        # threads that have waited here run together with those that arrive now
         together = active | self._held.pop(place, active)
         elsewhere = machine.alive & ~together
         if place in self._forced or not elsewhere.any():
             self._forced.discard(place)
-            if together is not active and (together & ~active).any():
-                self._join(place, together)
-                return True
-            return False
-        named = machine.by_warp(machine.fetch(step.members, "b32", active))
-        wanted = np.zeros(named.shape[:2], np.uint32)
-        here = machine.by_warp(active)
-        for lane in range(named.shape[2]):
-            wanted |= np.where(here[:, :, lane], named[:, :, lane], np.uint32(0))
-        bits = (wanted[:, :, None] >> np.arange(32, dtype=np.uint32)) & np.uint32(1) != 0
-        missing = (bits & machine.by_warp(elsewhere)).any()
-        if missing:
-            self._held[place] = together
-            return True
-        if (together & ~active).any():
-            self._join(place, together)
-            return True
-        return False
+        else:
+            here = machine.by_warp(together)
+            named = np.where(here, machine.by_warp(machine.fetch(step.members, "b32", together)), 0)
+            wanted = np.bitwise_or.reduce(named, axis=2, keepdims=True)
+            bits = wanted >> np.arange(WARP, dtype=np.uint32) & np.uint32(1) != 0
+            incomplete = np.any(bits & machine.by_warp(elsewhere), axis=2, keepdims=True)
+            waiting = together & machine.from_warps(np.asarray(incomplete))
+            if waiting.any():
+                self._held[place] = waiting
+                together = together & ~waiting
+        if not (together & ~active).any():
+            return together
+        self._join(place, together)
+        return None
 
     def _release(self) -> bool:
         """Let threads go on whose barrier is complete, or that wait in vain; say whether any can run."""

@@ -6,7 +6,8 @@ choose.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -50,9 +51,12 @@ _INTEGER: Final[dict[str, Update]] = {
 """What becomes of the old value."""
 
 
+_INTEGER_TYPES: Final = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (16, 32, 64))
+
+
 def _function(instruction: Instruction, name: str, kind: str) -> Update:
     """Return the update of one type, rounded as the ISA says."""
-    if kind[0] in "bus" and kind not in HALVES and not kind.startswith("bf"):
+    if kind in _INTEGER_TYPES:
         return _INTEGER[name]
     if kind == "f64" and name == "add":
         return np.add
@@ -86,6 +90,7 @@ def _atomic(instruction: Instruction, spelling: Spelling) -> Effect:
     scope = scope_of(spelling)
     fences = spelling.has("release") or spelling.has("acq_rel")
     unwanted = all(result == SINK for result in results)
+    at_once = _AT.get(name) if unwanted and kind in _INTEGER_TYPES else None
 
     def execute(machine: Machine, active: Lanes) -> None:
         addresses = machine.full(target.addresses(machine, active))
@@ -99,28 +104,18 @@ def _atomic(instruction: Instruction, spelling: Spelling) -> Effect:
             machine.fence(reach.access, scope)
 
         for space, access, chosen in by_space(target, reach.access):
-            flushes = kind == "f32" and space == "global"
-            mine = np.arange(reach.access.addresses.size)[chosen]
-
-            def change(elements: npt.NDArray[Any], first: Any, kept: Any) -> None:
-                threads = mine[kept]  # noqa: B023 - called before the loop goes on
-                for number in range(count):
-                    part = [source[number][threads] for source in values]
-                    place = first + number if number else first
-                    plain = name in _AT and kind[0] in "us" and kind not in HALVES
-                    if unwanted and plain:
-                        _AT[name].at(elements.view(dtype), place, part[0])
-                    else:
-                        update = _flushing(function) if flushes else function  # noqa: B023 - as above
-                        before[number][threads] = _one_by_one(elements.view(dtype), place, part, update)
-
             if space == "local":
                 machine.report_lanes("out of bounds", "an atomic operation on local memory", active)
                 continue
+            mine = np.arange(reach.access.addresses.size)[chosen]
+            # in global memory, float32 additions take subnormal numbers for zero
+            update = _flushing(function) if kind == "f32" and space == "global" else function
+            change = partial(_change, _Exchange(values, before, mine, update, at_once))
             if space == "global":
                 machine.check_previous(access)
-            memory = machine.memory if space == "global" else machine.shared
-            memory.update(access, change, compares=name == "cas")
+                machine.memory.update(access, change, compares=name == "cas")
+            else:
+                machine.shared.update(access, change, compares=name == "cas")
         if machine.launch.counter is not None:
             machine.launch.counter.access(machine, target.space, reach.access, stores=True)
         for result, values_before in zip(results, before, strict=False):
@@ -129,8 +124,44 @@ def _atomic(instruction: Instruction, spelling: Spelling) -> Effect:
     return Effect(execute)
 
 
+class _Exchange(NamedTuple):
+    """What threads bring to an atomic operation, and where what they find goes.
+
+    Attributes
+    ----------
+    values : list of list of numpy.ndarray
+        For each source, its elements.
+    before : list of numpy.ndarray
+        For each element, what each thread finds.
+    mine : numpy.ndarray of int
+        Threads that are in the space.
+    update : callable
+        What becomes of an old value.
+    at_once : ufunc or None
+        Does it to many places at once, where nobody wants to know what was there.
+    """
+
+    values: list[list[npt.NDArray[Any]]]
+    before: list[npt.NDArray[Any]]
+    mine: npt.NDArray[np.int64]
+    update: Update
+    at_once: np.ufunc | None
+
+
+def _change(exchange: _Exchange, elements: npt.NDArray[Any], first: npt.NDArray[np.int64], kept: Any) -> None:
+    """Update elements in place; `first` is the index of each thread's first one."""
+    threads = exchange.mine[kept]
+    for number, before in enumerate(exchange.before):
+        given = [source[number][threads] for source in exchange.values]
+        typed = elements.view(before.dtype)
+        place = first + number if number else first
+        if exchange.at_once is not None:
+            exchange.at_once.at(typed, place, given[0])
+        else:
+            before[threads] = _one_by_one(typed, place, given, exchange.update)
+
+
 def _flushing(function: Update) -> Update:
-    """In global memory, float32 additions take subnormal numbers for zero."""
     return lambda old, new: flush(function(flush(old, "f32"), flush(new, "f32")), "f32")
 
 

@@ -9,7 +9,7 @@ volatile, relaxed, acquiring, releasing) do not race with each other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,14 @@ SHADOW: Final = 18
 NOBODY: Final = -1
 SEVERAL: Final = -2
 """Threads of more than one warp; threads of one warp w are ``-3 - w``."""
+
+
+class _Partial(NamedTuple):
+    """A barrier of some threads: who waited there, since when each took part, and when it was complete."""
+
+    waited: npt.NDArray[np.bool_]
+    since: Times
+    now: int
 
 
 class Races:
@@ -57,16 +65,25 @@ class Races:
         self._fenced = np.full(blocks * threads, -1, np.int32)
         self._synchronised = np.full(blocks * threads, -1, np.int32)
         """Steps of each thread's last fence, and of its last fence or strong access."""
-        self._partial: list[tuple[int, npt.NDArray[np.bool_]]] = []
-        """Steps of barriers of some threads, and who took part."""
+        self._partial: list[_Partial] = []
 
     def barrier(self, blocks: npt.NDArray[np.bool_], now: int) -> None:
         """Note that all threads of blocks met."""
         self._met[blocks] = now
 
-    def partial_barrier(self, threads: npt.NDArray[np.bool_], now: int) -> None:
-        """Note that some threads of a block met."""
-        self._partial.append((now, threads.reshape(-1).copy()))
+    def partial_barrier(self, waited: npt.NDArray[np.bool_], since: Times, now: int) -> None:
+        """Note that some threads of a block met.
+
+        Parameters
+        ----------
+        waited : numpy.ndarray of bool
+            Threads that waited for the others.
+        since : numpy.ndarray of int
+            Step at which each thread that took part came there; -1 of others.
+        now : int
+            Step at which the barrier was complete.
+        """
+        self._partial.append(_Partial(waited.reshape(-1).copy(), since.reshape(-1).copy(), now))
 
     def warp_barrier(self, threads: npt.NDArray[np.bool_], now: int) -> None:
         """Note that threads of a warp met."""
@@ -161,10 +178,10 @@ class Races:
         ordered |= (self._warp_of(first) == self._warp_of(second)) & (times < self._warp_met[second])
         fenced = np.where(first >= 0, self._fenced[np.maximum(first, 0)], -1)
         ordered |= (times < fenced) & (fenced <= self._synchronised[second])
-        for step, threads in self._partial:
+        for barrier in self._partial:
             # of several readers nothing but the last is known: they are taken to have been there
-            both = threads[second] & ((first < 0) | threads[np.maximum(first, 0)])
-            ordered |= both & (times < step)
+            before = np.where(first >= 0, barrier.since[np.maximum(first, 0)], barrier.now)
+            ordered |= barrier.waited[second] & (times < before)
         return ordered
 
     def _warp_of(self, threads: Indices) -> Indices:
