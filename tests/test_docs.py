@@ -1,4 +1,4 @@
-"""What docs/templates.md shows works as it stands there."""
+"""What docs/templates.md and docs/emulator.md show works as it stands there."""
 
 from __future__ import annotations
 
@@ -64,3 +64,11 @@ def test_own_macro_hides_a_built_in_one(project: Path) -> None:
     (macros / "address.jinja").write_text(original.replace("ld.param.u64 ", "ld.param.b64 "))
     assert "files: 3 written" in engine(project, "build").stdout
     assert "ld.param.b64" in (project / "build" / "scale" / "scale.w64.ptx").read_text()
+
+
+def test_emulator_example_prints_what_is_shown() -> None:
+    text = (ROOT / "docs" / "emulator.md").read_text(encoding="utf-8")
+    [(script, output)] = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL)
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == output

@@ -16,7 +16,7 @@ from ptxtemplates.emulator.machine import Launch, Machine
 from ptxtemplates.emulator.memory.buffers import Memory
 from ptxtemplates.emulator.memory.instances import Placed, laid_out
 from ptxtemplates.emulator.memory.races import SHADOW
-from ptxtemplates.emulator.operations import Worst
+from ptxtemplates.emulator.operations import UnsupportedInstruction, Worst
 from ptxtemplates.emulator.program import prepare
 from ptxtemplates.emulator.scheduler import Scheduler
 from ptxtemplates.errors import EmulationError
@@ -113,7 +113,13 @@ def emulate(
     """
     if accuracy not in ("exact", "worst"):
         raise EmulationError(f"accuracy must be 'exact' or 'worst', not {accuracy!r}")
-    prepared = _prepare(text, entry, seed if accuracy == "worst" else None)
+    try:
+        prepared = _prepare(text, entry, seed if accuracy == "worst" else None)
+    except UnsupportedInstruction as error:
+        source = Lines({}, places).source_of(error.instruction) if error.instruction is not None else None
+        raise (
+            error if source is None else UnsupportedInstruction(f"{source[0]}:{source[1]}: {error}")
+        ) from None
     function, program = prepared.function, prepared.program
     _check_block(function, grid, block)
     findings: dict[tuple[str, int], Finding] = {}

@@ -9,6 +9,7 @@ from ptxtemplates.emulator.inlining import Inlining, Jump, Plain, guard_of
 from ptxtemplates.emulator.instructions import barrier_of, look_up
 from ptxtemplates.emulator.instructions.effect import type_of, unsupported
 from ptxtemplates.emulator.instructions.loads import STRONG
+from ptxtemplates.emulator.operations import UnsupportedInstruction
 from ptxtemplates.emulator.slices import Slices, loads_that_begin_a_loop
 from ptxtemplates.emulator.wrapping import rule_of
 from ptxtemplates.ptx.datatypes import TYPE_BITS
@@ -115,7 +116,7 @@ def prepare(
     items = inlining.whole(function)
     looped = loads_that_begin_a_loop([item.instruction for item in items])
     steps = tuple(
-        _step(_relaxed(item) if place in looped else item, inlining.labels, accuracy)
+        _looked_up(_relaxed(item) if place in looped else item, inlining.labels, accuracy)
         for place, item in enumerate(items)
     )
     slices = Slices([step.instruction for step in steps])
@@ -129,6 +130,15 @@ def prepare(
         {place: rule_of(steps[place].instruction) for place in slices.arithmetic},
         {space: _granule(items, space) for space in ("global", "shared")},
     )
+
+
+def _looked_up(item: Jump | Plain, labels: Labels, accuracy: Accuracy | None) -> Step:
+    """Make a step; one that is refused is told by its instruction."""
+    try:
+        return _step(item, labels, accuracy)
+    except UnsupportedInstruction as error:
+        error.instruction = item.instruction
+        raise
 
 
 def _step(item: Jump | Plain, labels: Labels, accuracy: Accuracy | None) -> Step:

@@ -71,6 +71,19 @@ def rotation(kernel: Rope, rng: np.random.Generator) -> Setup:
     )
 
 
+def subnormal_values(kernel: Rope, rng: np.random.Generator) -> Setup:
+    """Rotate vectors whose products are below the normal numbers: each rounding shows, and a flush to 0."""
+    magnitudes = 2.0 ** np.array([-125, -130, -138, -145])
+    positions = _positions(rng, magnitudes.size)
+    x = rng.standard_normal((magnitudes.size, kernel.num_heads, kernel.head_dim))
+    x = (x * magnitudes[:, None, None]).astype(np.float32)
+    return Setup(
+        {"x": Input(x), "out": Output(x.shape), "positions": Input(positions)},
+        (launch(kernel, "x", "out", "positions", rows=magnitudes.size),),
+        (Close("out", *rotated(kernel, x, positions)),),
+    )
+
+
 def position_zero(kernel: Rope, rng: np.random.Generator) -> Setup:
     """Rotate by nothing: the results are the inputs, as numbers."""
     x = _vectors(rng, kernel, 1)
@@ -181,6 +194,7 @@ def last_rows(kernel: Rope, rng: np.random.Generator) -> Setup:
 CASES: Final[dict[str, Callable[[Rope, np.random.Generator], Setup]]] = {
     "cosine-and-sine": cosine_and_sine,
     "rotation": rotation,
+    "subnormal-values": subnormal_values,
     "position-zero": position_zero,
     "special-values": special_values,
     "row-alone": row_alone,

@@ -74,4 +74,6 @@ def flat(operand: Operand) -> tuple[Operand, ...]:
 
 def unsupported(instruction: Instruction, reason: str) -> UnsupportedInstruction:
     """Make the error for an instruction that is not known."""
-    return UnsupportedInstruction(f"line {instruction.line}: {instruction.text} is not emulated: {reason}")
+    error = UnsupportedInstruction(f"line {instruction.line}: {instruction.text} is not emulated: {reason}")
+    error.instruction = instruction
+    return error

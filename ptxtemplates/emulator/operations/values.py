@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ptxtemplates.errors import PtxTemplatesError
 from ptxtemplates.ptx.operands import Immediate
+from ptxtemplates.ptx.statements import Instruction
 
 Array: TypeAlias = npt.NDArray[Any]
 Compute: TypeAlias = Callable[..., tuple[Array, ...]]
@@ -42,7 +43,15 @@ HALVES = {"f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16"}
 
 
 class UnsupportedInstruction(PtxTemplatesError):
-    """An instruction whose meaning the emulator does not know."""
+    """An instruction whose meaning the emulator does not know.
+
+    Attributes
+    ----------
+    instruction : Instruction or None
+        Which.
+    """
+
+    instruction: Instruction | None = None
 
 
 class Operation(NamedTuple):
