@@ -116,10 +116,10 @@ def emulate(
     try:
         prepared = _prepare(text, entry, seed if accuracy == "worst" else None)
     except UnsupportedInstruction as error:
-        source = Lines({}, places).source_of(error.instruction) if error.instruction is not None else None
-        raise (
-            error if source is None else UnsupportedInstruction(f"{source[0]}:{source[1]}: {error}")
-        ) from None
+        if places is None or error.instruction is None:
+            raise
+        file, line = places[error.instruction.line - 1]
+        raise UnsupportedInstruction(f"{file}:{line}: {error}") from None
     function, program = prepared.function, prepared.program
     _check_block(function, grid, block)
     findings: dict[tuple[str, int], Finding] = {}
