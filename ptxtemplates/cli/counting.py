@@ -9,6 +9,8 @@ import click
 import numpy as np
 
 from ptxtemplates.emulator import PointerTable, SparseArray, emulate
+from ptxtemplates.emulator.operations import UnsupportedInstruction
+from ptxtemplates.errors import EmulationError
 from ptxtemplates.references.case import Input, Output, Table
 from ptxtemplates.references.launches import run_time_sizes, sizes_of, typical_launch
 from ptxtemplates.rendering import render
@@ -111,21 +113,34 @@ def _sizes(shapes: Iterable[str]) -> dict[str, int]:
 
 
 def count(plan: Plan) -> Counted:
-    """Execute one launch of a kernel."""
+    """Execute one launch of a kernel.
+
+    Raises
+    ------
+    TemplateError
+        If the text breaks a rule or the kernel's contract.
+    UnknownKernelError, EmulationError
+        If there is no typical launch of the kernel, or none of these sizes.
+    click.ClickException
+        If the emulator cannot run the text.
+    """
     rendered = render(plan.kernel)
     rendered.check()
     case = typical_launch(plan.kernel, plan.sizes)
     [launch] = case.launches
-    report = emulate(
-        rendered.text,
-        plan.kernel.entry,
-        launch.grid,
-        plan.kernel.block,
-        _arguments(launch, case.buffers),
-        step_limit=launch.steps,
-        places=rendered.places,
-        count=True,
-    )
+    try:
+        report = emulate(
+            rendered.text,
+            plan.kernel.entry,
+            launch.grid,
+            plan.kernel.block,
+            _arguments(launch, case.buffers),
+            step_limit=launch.steps,
+            places=rendered.places,
+            count=True,
+        )
+    except (EmulationError, UnsupportedInstruction) as error:
+        raise click.ClickException(f"{plan.kernel.variant}: {error}") from error
     return Counted(plan, rendered, launch.grid, report)
 
 

@@ -56,7 +56,7 @@ class LineCounts(NamedTuple):
     divergent : int
         Of a branch, how often threads of one warp parted.
     space : str or None
-        Memory that it accesses: ``global``, ``shared``, ``local`` or ``generic``.
+        Memory that it accesses: ``global``, ``shared``, ``local``, ``const`` or ``param``.
     stores : bool
         Whether it writes there.
     requests, bytes : int
@@ -150,15 +150,15 @@ class Counter:
     def count(self, step: Step, place: int, active: Lanes, machine: Machine) -> None:
         """Note that active threads execute the instruction at a place."""
         self._place = place
-        row = self._rows[place]
-        row["threads"] += int(np.count_nonzero(active))
+        threads = int(np.count_nonzero(active))
         warps = machine.by_warp(active).any(axis=2)
-        row["warps"] += int(np.count_nonzero(warps))
-        if step.targets and step.guard is not None:
-            waiting = machine.alive & ~active
+        for each in (place,) if step.end is None else (place, step.end):
+            self._rows[each]["threads"] += threads
+            self._rows[each]["warps"] += int(np.count_nonzero(warps))
+        if step.guard is not None and (step.targets or step.end is not None):
             # threads that are elsewhere have parted before
-            here = machine.by_warp(waiting & machine.running).any(axis=2)
-            row["divergent"] += int(np.count_nonzero(warps & here))
+            stays = machine.by_warp(machine.running & ~active).any(axis=2)
+            self._rows[place]["divergent"] += int(np.count_nonzero(warps & stays))
 
     def parted(self, machine: Machine, active: Lanes, targets: Values) -> None:
         """Note that active threads branch to several places."""
@@ -186,7 +186,7 @@ class Counter:
         row["requests"] += np.unique(warps).size
         distinct = np.unique(np.stack([warps, addresses]), axis=1)
         row["bytes"] += distinct.shape[1] * access.bytes
-        if space in ("global", "generic"):
+        if space == "global":
             row["sectors"] += np.unique(np.stack([warps, addresses // SECTOR]), axis=1).shape[1]
             _, needed = np.unique(distinct[0], return_counts=True)
             row["ideal_sectors"] += int((-(-needed * access.bytes // SECTOR)).sum())

@@ -50,20 +50,24 @@ class Blocks:
         return math.prod(self._grid) if self._chosen is None else len(self._chosen)
 
     def __getitem__(self, number: int) -> Block:
-        if self._chosen is not None:
-            return self._chosen[number]
-        rest, x = divmod(number, self._grid[0])
-        z, y = divmod(rest, self._grid[1])
+        x, y, z = self._rows(np.array([number]))[0].tolist()
         return x, y, z
 
-    def waves(self, at_once: int) -> Iterator[list[Block]]:
-        """Yield the blocks, so many at a time."""
+    def waves(self, at_once: int) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield x, y and z of the blocks, a row for each, so many at a time."""
         for start in range(0, len(self), at_once):
-            yield [self[number] for number in range(start, min(start + at_once, len(self)))]
+            yield self._rows(np.arange(start, min(start + at_once, len(self))))
+
+    def _rows(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        if self._chosen is not None:
+            return np.array([self._chosen[number] for number in numbers.tolist()], np.int64)
+        rest, x = np.divmod(numbers, self._grid[0])
+        z, y = np.divmod(rest, self._grid[1])
+        return np.stack([x, y, z], axis=1)
 
 
 def special_registers(
-    blocks: list[Block], grid: Block, block: Block, shared_memory: int
+    blocks: npt.NDArray[np.int64], grid: Block, block: Block, shared_memory: int
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the special registers: shape (blocks, 1), (1, threads) or (1, 1)."""
     thread = np.arange(math.prod(block), dtype=np.uint32)[None]
@@ -83,7 +87,7 @@ def special_registers(
         "%lanemask_gt": ~(((one << lane) - one) | one << lane),
         "%lanemask_ge": ~((one << lane) - one),
     }
-    numbers = np.array(blocks, np.uint32)
+    numbers = blocks.astype(np.uint32)
     constants = {
         "%nwarpid": -(-thread.size // WARP),
         "%smid": 0,
@@ -102,7 +106,7 @@ def special_registers(
     return special
 
 
-KNOWN_REGISTERS: Final = frozenset(special_registers([(0, 0, 0)], (1, 1, 1), (1, 1, 1), 0)) | frozenset(
-    CLOCKS
-)
+_ONE: Final = np.zeros((1, 3), np.int64), (1, 1, 1), (1, 1, 1), 0
+
+KNOWN_REGISTERS: Final = frozenset(special_registers(*_ONE)) | frozenset(CLOCKS)
 """The special registers that can be read, by name and component."""

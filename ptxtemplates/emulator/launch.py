@@ -225,12 +225,13 @@ def _stored(prepared: _Prepared) -> set[str] | None:
     reached = prepared.program.slices.parameters
     if reached is None:
         return None
-    sizes = {each.name: parameter_bytes(each) for each in prepared.function.parameters}
-    sizes |= {each.name: each.size for each in prepared.variables}
+    ends = {each.name: parameter_bytes(each) for each in prepared.function.parameters}
+    # a pointer may point behind the end of a variable
+    ends |= {each.name: each.size + 1 for each in prepared.variables}
     return {
         name
         for name, start in prepared.addresses.items()
-        if any(start <= address <= start + sizes[name] for address in reached)
+        if any(start <= address < start + ends[name] for address in reached)
     }
 
 

@@ -113,6 +113,8 @@ class Machine:
         self.shape: Shape = (self.blocks, self.threads)
         self.alive: Lanes = np.ones(self.shape, np.bool_)
         self.all_alive = True
+        self.ended_at = np.full(self.shape, -1, np.int32)
+        """Place at which each thread ended."""
         self.running: Lanes = self.alive
         """Threads that are at the instruction, whether its guard lets them run it or not."""
         self.every = True

@@ -26,8 +26,8 @@ class _Wait(NamedTuple):
     lanes: Lanes
     names: Values
     counts: Values | None
-    expected: Values
-    """Threads of each block that had not ended when the first of these arrived."""
+    alive: Lanes
+    """Threads that had not ended when these arrived."""
 
 
 class Meeting:
@@ -63,7 +63,7 @@ class Meeting:
             barrier.give(machine, active, barrier.values(machine, active), active)
             machine.shared.races.barrier(np.ones(machine.blocks, np.bool_), machine.now)
             return None
-        self._waits.append(_Wait(place, active, names, counts, machine.alive.sum(axis=1)))
+        self._waits.append(_Wait(place, active, names, counts, machine.alive))
         return active
 
     def _check(self, active: Lanes, names: Values, counts: Values | None, *, arrives: bool) -> None:
@@ -145,7 +145,6 @@ class Meeting:
     def _check_together(self, here: list[tuple[_Wait, Lanes]], released: Lanes) -> None:
         """Report blocks that met at several places, or without threads that had not ended."""
         machine = self._machine
-        taking_part = released.sum(axis=1)
         by_place: dict[int, Lanes] = {}
         for wait, lanes in here:
             by_place[wait.place] = by_place.get(wait.place, lanes) | lanes
@@ -155,7 +154,9 @@ class Meeting:
             assert machine.step.barrier is not None
             if not machine.step.barrier.aligned:
                 continue
+            # a thread that ended further up has not gone past it, whenever that was
+            past = wait.alive & ~released & (machine.ended_at > wait.place)
             message = "threads of the block that had not ended go past it"
-            machine.report_lanes("barrier", message, lanes & (taking_part < wait.expected)[:, None])
+            machine.report_lanes("barrier", message, lanes & past.any(axis=1, keepdims=True))
             message = "threads of the block meet at different barriers"
             machine.report_lanes("barrier", message, lanes & (places > 1)[:, None])

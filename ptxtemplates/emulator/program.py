@@ -49,6 +49,8 @@ class Step(NamedTuple):
         What a barrier of the block waits for.
     members : Operand or None
         The lanes of the warp that it waits for.
+    end : int or None
+        Of a branch that leads to nothing but an exit, and is taken for one, the place of that.
     """
 
     instruction: Instruction
@@ -58,6 +60,7 @@ class Step(NamedTuple):
     selector: Operand | None = None
     barrier: Barrier | None = None
     members: Operand | None = None
+    end: int | None = None
 
 
 class Program(NamedTuple):
@@ -202,7 +205,7 @@ def _ended(step: Step, steps: Sequence[Step]) -> Step:
         if there.guard is not None or there.execute is not None or there.barrier is not None:
             return step
         if not there.targets:
-            return step._replace(targets=())
+            return step._replace(targets=(), end=place)
         if len(there.targets) > 1:
             return step
         place = there.targets[0]

@@ -120,6 +120,7 @@ class Scheduler:
             if not step.targets:
                 machine.alive = machine.alive & ~active
                 machine.all_alive = False
+                machine.ended_at[active] = place
                 mask = mask & ~active
                 mask = mask if mask.any() else None
                 place += 1

@@ -87,7 +87,6 @@ class Emulator:
                 places=program.places,
                 accuracy=self._accuracy,
                 seed=self._seed,
-                shared_memory=launch.kernel.shared_memory,
             )
             fresh -= set(launch.arguments)  # written now, as far as the launch was meant to
             findings += [

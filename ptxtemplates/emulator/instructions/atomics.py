@@ -107,6 +107,8 @@ def _atomic(instruction: Instruction, spelling: Spelling) -> Effect:
             if space == "local":
                 machine.report_lanes("out of bounds", "an atomic operation on local memory", active)
                 continue
+            if machine.launch.counter is not None:
+                machine.launch.counter.access(machine, space, access, stores=True)
             mine = np.arange(reach.access.addresses.size)[chosen]
             # in global memory, float32 additions take subnormal numbers for zero
             update = _flushing(function) if kind == "f32" and space == "global" else function
@@ -116,8 +118,6 @@ def _atomic(instruction: Instruction, spelling: Spelling) -> Effect:
                 machine.memory.update(access, change, compares=name == "cas")
             else:
                 machine.shared.update(access, change, compares=name == "cas")
-        if machine.launch.counter is not None:
-            machine.launch.counter.access(machine, target.space, reach.access, stores=True)
         for result, values_before in zip(results, before, strict=False):
             machine.store(result, machine.whole(values_before, reach), active)
 

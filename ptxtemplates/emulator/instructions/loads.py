@@ -16,6 +16,7 @@ from ptxtemplates.emulator.memory.accesses import WEAK
 from ptxtemplates.emulator.memory.buffers import FIRST_ADDRESS
 from ptxtemplates.emulator.operations import DTYPES
 from ptxtemplates.emulator.types import BITS
+from ptxtemplates.ptx.datatypes import TYPE_BITS
 from ptxtemplates.ptx.operands import Address, Immediate, Register, Symbol
 
 if TYPE_CHECKING:
@@ -88,16 +89,25 @@ class Target:
             of_kernel = isinstance(base, Immediate) and base.value >= FIRST_ADDRESS
             space = "global" if of_kernel or isinstance(base, Register) else "local"
         self.space = space
+        self.named = next((name for name in ("param", "const") if name in modifiers), None)
+        """What is counted for it, where that is not the memory that it lies in."""
         self.base: Register | Immediate = base
         self.kind = type_of(instruction)
         self.size = BITS[self.kind] // 8
         self.count = count
+        self._narrow = (
+            space in ("shared", "local") and isinstance(base, Register) and TYPE_BITS[base.type] == 32
+        )
         self._offset = np.uint64(operand.offset % (1 << 64))
 
     def addresses(self, machine: Machine, active: Lanes) -> Values:
         """Return the address of every thread."""
         if machine.wraps and self.space in ("global", "generic"):
             machine.wraps.check(self.base, active)
+        if self._narrow:
+            # an address of 32 bits: what goes below 0 comes back with its offset
+            narrow = machine.fetch(self.base, "u32", active) + self._offset.astype(np.uint32)
+            return np.asarray(narrow.astype(np.uint64))
         addresses = machine.fetch(self.base, "u64", active)
         return addresses + self._offset if self._offset else addresses
 
@@ -145,6 +155,8 @@ def _load(instruction: Instruction, spelling: Spelling) -> Effect:
         parts: list[npt.NDArray[Any]] = []
         unknown: list[npt.NDArray[np.bool_]] = []
         for space, access, chosen in by_space(target, reach.access):
+            if machine.launch.counter is not None:
+                machine.launch.counter.access(machine, target.named or space, access, stores=False)
             values, written = load_from(machine, space, access, untouched=untouched)
             if isinstance(chosen, slice):
                 parts, unknown = values, [~flags for flags in written]
@@ -156,8 +168,6 @@ def _load(instruction: Instruction, spelling: Spelling) -> Effect:
                 part[chosen] = value
             for mask, flags in zip(unknown, written, strict=False):
                 mask[chosen] = ~flags
-        if machine.launch.counter is not None:
-            machine.launch.counter.access(machine, target.space, reach.access, stores=False)
         for result, part in zip(results, parts, strict=True):
             machine.store(result, machine.whole(part.view(dtype), reach), active)
         for result, mask in zip(results, unknown, strict=False):
@@ -219,6 +229,8 @@ def _store(instruction: Instruction, spelling: Spelling) -> Effect:
             machine.fence(reach.access, scope)
         parts = [machine.part(value, reach, active) for value in values]
         for space, access, chosen in by_space(target, reach.access):
+            if machine.launch.counter is not None:
+                machine.launch.counter.access(machine, space, access, stores=True)
             mine = parts if isinstance(chosen, slice) else [part[chosen] for part in parts]
             if copies and space != "local":
                 for source in sources:
@@ -231,8 +243,6 @@ def _store(instruction: Instruction, spelling: Spelling) -> Effect:
             else:
                 known = [machine.known(source, access.lanes) for source in sources]
                 machine.local.store(access, mine, known)
-        if machine.launch.counter is not None:
-            machine.launch.counter.access(machine, target.space, reach.access, stores=True)
 
     return Effect(execute)
 

@@ -36,6 +36,11 @@ def _load(instruction: Instruction, spelling: Spelling) -> Effect:
         missing = np.invert(np.all(machine.by_warp(active), axis=2, keepdims=True))
         message = "not all lanes of the warp run it together"
         machine.report_lanes("shuffle", message, active & machine.from_warps(missing))
+        if machine.launch.counter is not None:
+            # each row is read at once
+            givers = active & (machine.special["%laneid"] < count * ROWS)
+            rows_read = machine.reach(target.addresses(machine, active), givers, 16, 1)
+            machine.launch.counter.access(machine, "shared", rows_read.access, stores=False)
         rows = machine.by_warp(target.addresses(machine, active))
         lane = np.arange(WARP)
         for matrix, result in enumerate(results):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ptxtemplates.emulator.instructions.effect import Effect, EffectForm
-from ptxtemplates.emulator.types import WARP
 from ptxtemplates.ptx.operands import Immediate, Pair
 
 if TYPE_CHECKING:
@@ -96,5 +95,3 @@ def _shuffle(instruction: Instruction, spelling: Spelling) -> Effect:
 SHUFFLE_FORMS: Final[dict[str, tuple[EffectForm, ...]]] = {
     "shfl": (EffectForm("sync up|down|bfly|idx b32", (5,), _shuffle),)
 }
-
-__all__ = ["SHUFFLE_FORMS", "WARP"]

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ptxtemplates.emulator.types import Lanes, Values
     from ptxtemplates.ptx.statements import Instruction
 
-LANES: Final = np.arange(WARP, dtype=np.uint32)
-
 
 def _heard(machine: Machine, named: Values, active: Lanes) -> Values:
     """Return for each thread the lanes that it hears: those it names and that run with it."""

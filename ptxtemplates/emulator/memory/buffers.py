@@ -61,6 +61,15 @@ class Memory:
         self._report = report
         self._regions: list[Region] = []
         self._bases: list[int] = []
+        self._starts: list[tuple[int, int]] = []
+        """Where the caller's arrays lie, sorted: first byte and end."""
+        self.has_previous = False
+        """Whether the kernel before in the stream fills a buffer."""
+        self._sorted: tuple[npt.NDArray[np.integer[Any]], list[tuple[int, Indices]]] = (
+            np.zeros(0, np.int16),
+            [],
+        )
+        """Numbers of the buffers that the last access met, and which threads met each."""
         self._last_in: npt.NDArray[np.integer[Any]] | None = None
         """For each 4 GiB the number of the last buffer that begins there or before."""
         self._known: dict[tuple[int, int], Region] = {}
@@ -82,29 +91,31 @@ class Memory:
         ValueError
             If the array is not contiguous, or overlaps another without being the same.
         """
-        start = id(data)
+        # no array lies at a negative address
+        start = -id(data)
         if isinstance(data, np.ndarray):
             if not data.flags.c_contiguous:
                 raise ValueError(f"{name} must be contiguous")
             start = data.__array_interface__["data"][0]
-            for (other, size), region in self._known.items():
-                if (
-                    data.nbytes
-                    and other < start + data.nbytes
-                    and start < other + size
-                    and (start, data.nbytes) != (other, size)
-                ):
-                    raise ValueError(f"{name} overlaps {region.name}: pass the same array, or separate ones")
             data = data.reshape(-1).view(np.uint8)
-        key = (start, data.nbytes)
+        key = (start, start + data.nbytes)
         if key in self._known and data.nbytes:
             self._known[key].names.add(name)
             return self._known[key]
+        if isinstance(data, np.ndarray) and data.nbytes:
+            place = bisect_right(self._starts, key)
+            for other in self._starts[max(place - 1, 0) : place + 1]:
+                if other[0] < key[1] and key[0] < other[1]:
+                    raise ValueError(
+                        f"{name} overlaps {self._known[other].name}: pass the same array, or separate ones"
+                    )
+            self._starts.insert(place, key)
         end = self._regions[-1].end + GAP if self._regions else FIRST_ADDRESS
         region = Region(name, end + -end % ALIGNMENT, data, **properties)
         self._regions.append(region)
         self._bases.append(region.base)
         self._last_in = None
+        self.has_previous |= region.previous
         self._known[key] = region
         return region
 
@@ -182,11 +193,6 @@ class Memory:
                 region.records(access.size), places // access.size, slice(None) if chosen is None else chosen
             )
 
-    @property
-    def has_previous(self) -> bool:
-        """Whether the kernel before in the stream fills a buffer."""
-        return any(region.previous for region in self._regions)
-
     def report_previous(self, access: Access) -> None:
         """Report the first access to a buffer that the kernel before may still fill."""
         for region, chosen, _ in self._parts(access):
@@ -216,15 +222,21 @@ class Memory:
                 yield Part(first, None, first.bytes_at(offsets.view(np.int64)))
                 return
         numbers = self._numbers(access.addresses)
-        for number in np.flatnonzero(np.bincount(numbers)):
+        for number, mine in self._by_buffer(numbers):
             region = self._regions[number]
-            mine = np.flatnonzero(numbers == number)
             offsets = access.addresses[mine] - np.uint64(region.base)
             if not _fits(offsets, access.bytes, region):
                 good = self._right(access.at(mine), offsets, region)
                 mine, offsets = mine[good], offsets[good]
             if mine.size:
                 yield Part(region, mine, region.bytes_at(offsets.view(np.int64)))
+
+    def _by_buffer(self, numbers: npt.NDArray[np.integer[Any]]) -> list[tuple[int, Indices]]:
+        """Return which threads have each number; accesses that follow each other mostly ask the same."""
+        if not np.array_equal(numbers, self._sorted[0]):
+            present = np.flatnonzero(np.bincount(numbers)).tolist()
+            self._sorted = numbers, [(number, np.flatnonzero(numbers == number)) for number in present]
+        return self._sorted[1]
 
     def _numbers(self, addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.integer[Any]]:
         """Return the number of the last buffer that begins in the 4 GiB of each address, or before them."""

@@ -50,8 +50,4 @@ def _elements(instruction: Instruction, operand: object, type_: str) -> tuple[st
 
 MOVE_FORMS: dict[str, tuple[Form, ...]] = {
     "mov": (Form("pred", _copy), Form("plain", _move)),
-    # one address means the same in every space here; whether it does is the caller's to say
-    "cvta": (
-        Form("to? const|global|local|shared|shared::cta|shared::cluster|param|param::entry u32|u64", _copy),
-    ),
 }

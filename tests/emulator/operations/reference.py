@@ -415,5 +415,4 @@ REFERENCES: dict[str, Callable[[list[str]], Reference]] = {
     "copysign": copysign,
     "cvt": cvt,
     "mov": copy,
-    "cvta": copy,
 }
