@@ -104,6 +104,17 @@ def test_exchanges_order_no_memory(exchange: str) -> None:
     assert run(body, module=WORDS).kinds == ["shared-memory race"]
 
 
+@pytest.mark.parametrize(("distance", "kinds"), [(16, ["shared-memory race"]), (8, [])])
+def test_half_of_a_warp_meets_itself_alone(distance: int, kinds: list[str]) -> None:
+    outcome = run(
+        MINE + "st.shared.u32 [%a], %t;\nsetp.lt.u32 %q, %t, 16;\n@%q bar.warp.sync 0xffff;\n"
+        f"xor.b32 %b, %a, {4 * distance};\n@%q ld.shared.u32 %c, [%b];\nret;",
+        threads=32,
+        module=WORDS,
+    )
+    assert outcome.kinds == kinds
+
+
 def test_race_says_who_met_whom() -> None:
     finding = run(RACES["read in another warp"].format(""), threads=64, module=WORDS).findings[0]
     assert "thread 32" in finding.message or "thread 0" in finding.message

@@ -31,8 +31,8 @@ def _warp_barrier(instruction: Instruction, spelling: Spelling) -> Effect:
     members = instruction.operands[0]
 
     def execute(machine: Machine, active: Lanes) -> None:
-        machine.check_members(members, active)
-        machine.shared.races.warp_barrier(active, machine.now)
+        named = machine.check_members(members, active)
+        machine.shared.races.warp_barrier(active, machine.full(named), machine.now)
 
     return Effect(execute, members)
 

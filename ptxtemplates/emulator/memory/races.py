@@ -61,7 +61,8 @@ class Races:
         self._met = np.full(blocks, -1, np.int64)
         """Step of the last barrier of all threads of each block."""
         self._warp_met = np.full(blocks * threads, -1, np.int64)
-        """Step of the last bar.warp.sync of each thread."""
+        self._warp_members = np.zeros(blocks * threads, np.uint32)
+        """Step of the last bar.warp.sync of each thread, and whom it met there."""
         self._fenced = np.full(blocks * threads, -1, np.int32)
         self._synchronised = np.full(blocks * threads, -1, np.int32)
         """Steps of each thread's last fence, and of its last fence or strong access."""
@@ -85,9 +86,11 @@ class Races:
         """
         self._partial.append(_Partial(waited.reshape(-1).copy(), since.reshape(-1).copy(), now))
 
-    def warp_barrier(self, threads: npt.NDArray[np.bool_], now: int) -> None:
-        """Note that threads of a warp met."""
-        self._warp_met[threads.reshape(-1)] = now
+    def warp_barrier(self, threads: npt.NDArray[np.bool_], members: npt.NDArray[np.uint32], now: int) -> None:
+        """Note that threads met those lanes of their warp that `members` names, for each of them."""
+        met = threads.reshape(-1)
+        self._warp_met[met] = now
+        self._warp_members[met] = members.reshape(-1)[met]
 
     def fence(self, lanes: Indices, now: int) -> None:
         """Note that threads ran a fence."""
@@ -175,7 +178,13 @@ class Races:
     def _ordered(self, first: Indices, times: Times, second: Indices) -> npt.NDArray[np.bool_]:
         """Say which accesses at `times` of threads `first` came before a barrier with threads `second`."""
         ordered = times < self._met[second // self._threads]
-        ordered |= (self._warp_of(first) == self._warp_of(second)) & (times < self._warp_met[second])
+        lane = np.maximum(first, 0) % self._threads % WARP
+        named = (self._warp_members[second] >> lane.astype(np.uint32)) & np.uint32(1) != 0
+        ordered |= (
+            (self._warp_of(first) == self._warp_of(second))
+            & (times < self._warp_met[second])
+            & (named | (first < 0))
+        )
         fenced = np.where(first >= 0, self._fenced[np.maximum(first, 0)], -1)
         ordered |= (times < fenced) & (fenced <= self._synchronised[second])
         for barrier in self._partial:
