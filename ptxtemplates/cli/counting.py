@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-import numpy as np
 
-from ptxtemplates.emulator import PointerTable, SparseArray, emulate
+from ptxtemplates.emulator import emulate
 from ptxtemplates.emulator.operations import UnsupportedInstruction
 from ptxtemplates.errors import EmulationError
-from ptxtemplates.references.case import Input, Output, Table
+from ptxtemplates.references.case import Table
 from ptxtemplates.references.launches import run_time_sizes, sizes_of, typical_launch
 from ptxtemplates.rendering import render
+from ptxtemplates.verification.places import allocated, argument_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    import numpy.typing as npt
-
     from ptxtemplates.emulator import Counts, EmulationReport
     from ptxtemplates.emulator.counts import LineCounts
     from ptxtemplates.kernel import Kernel
-    from ptxtemplates.references.case import Buffer, Launch
     from ptxtemplates.rendering import RenderedKernel
 
-SPACES: Final = ("global", "shared", "local", "generic")
+SPACES: Final = ("global", "shared", "local")
 """Memory that is counted; kernel parameters and constants lie in a cache of their own."""
 
 
@@ -54,11 +50,7 @@ class Counted(NamedTuple):
     @property
     def accesses(self) -> list[LineCounts]:
         """Instructions that access memory."""
-        return [
-            line
-            for line in self.counts.lines
-            if line.space in SPACES and not {"param", "const"} & set(line.text.split("."))
-        ]
+        return [line for line in self.counts.lines if line.space in SPACES]
 
     def moved(self) -> dict[str, tuple[int, int]]:
         """Return, by space, the bytes that warps needed to read and to write."""
@@ -128,13 +120,15 @@ def count(plan: Plan) -> Counted:
     rendered.check()
     case = typical_launch(plan.kernel, plan.sizes)
     [launch] = case.launches
+    buffers = case.buffers
+    memories = {name: allocated(each) for name, each in buffers.items() if not isinstance(each, Table)}
     try:
         report = emulate(
             rendered.text,
             plan.kernel.entry,
             launch.grid,
             plan.kernel.block,
-            _arguments(launch, case.buffers),
+            [argument_of(word, buffers, memories, set()) for word in launch.arguments],
             step_limit=launch.steps,
             places=rendered.places,
             count=True,
@@ -142,33 +136,6 @@ def count(plan: Plan) -> Counted:
     except (EmulationError, UnsupportedInstruction) as error:
         raise click.ClickException(f"{plan.kernel.variant}: {error}") from error
     return Counted(plan, rendered, launch.grid, report)
-
-
-def _arguments(launch: Launch, buffers: Mapping[str, Buffer]) -> list[Any]:
-    """Return what the emulator takes for the arguments of a launch."""
-    memories = {name: _memory(buffer) for name, buffer in buffers.items() if not isinstance(buffer, Table)}
-
-    def argument(word: str | int) -> Any:
-        if isinstance(word, int):
-            return word
-        buffer = buffers[word]
-        if isinstance(buffer, Table):
-            return PointerTable([memories[name] for name in buffer.buffers])
-        return memories[word]
-
-    return [argument(word) for word in launch.arguments]
-
-
-def _memory(buffer: Buffer) -> npt.NDArray[Any] | SparseArray:
-    assert not isinstance(buffer, Table | Output)
-    if isinstance(buffer, Input):
-        return buffer.array
-    innermost = buffer.shape[-1]
-    array = SparseArray((math.prod(buffer.shape) // innermost, innermost), np.float32, np.nan, written=False)
-    for piece in buffer.pieces:
-        for number, part in enumerate(piece.array.reshape(-1, innermost), start=piece.at // innermost):
-            array[number] = part
-    return array
 
 
 # ---- for a reader

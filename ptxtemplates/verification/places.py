@@ -70,7 +70,7 @@ class Emulator:
         """
         buffers = case.buffers
         memories = {
-            name: _allocated(buffer) for name, buffer in buffers.items() if not isinstance(buffer, Table)
+            name: allocated(buffer) for name, buffer in buffers.items() if not isinstance(buffer, Table)
         }
         fresh = {name for name, buffer in buffers.items() if isinstance(buffer, Output)}
         findings: list[Observation] = []
@@ -81,7 +81,7 @@ class Emulator:
                 program.entry,
                 launch.grid,
                 launch.kernel.block,
-                [_argument(word, buffers, memories, fresh) for word in launch.arguments],
+                [argument_of(word, buffers, memories, fresh) for word in launch.arguments],
                 blocks=launch.blocks,
                 step_limit=launch.steps,
                 places=program.places,
@@ -102,7 +102,8 @@ class Emulator:
 _Memory: TypeAlias = "npt.NDArray[Any] | SparseArray"
 
 
-def _allocated(buffer: Input | Output | Sparse) -> _Memory:
+def allocated(buffer: Input | Output | Sparse) -> _Memory:
+    """Return memory of the emulator, filled as a buffer is before the first launch."""
     if isinstance(buffer, Input):
         return buffer.array.copy()
     if isinstance(buffer, Output):
@@ -115,7 +116,7 @@ def _allocated(buffer: Input | Output | Sparse) -> _Memory:
     return array
 
 
-def _argument(
+def argument_of(
     word: str | int, buffers: Mapping[str, Buffer], memories: Mapping[str, _Memory], fresh: set[str]
 ) -> _Memory | Unwritten | PointerTable | int:
     """Return what stands for an argument of a launch; `fresh` are the outputs that no launch has written."""
