@@ -96,6 +96,10 @@ class EmulationError(PtxTemplatesError):
     """A kernel that cannot be executed on the CPU, or does not end."""
 
 
+class CaseError(PtxTemplatesError):
+    """A case, or what a kernel's text must hold, that cannot be made or does not fit the kernel."""
+
+
 def suggestion(name: str, valid: Iterable[str]) -> str:
     """Point to what `name` may have been meant to be."""
     from difflib import get_close_matches  # only a mistake needs it

@@ -18,7 +18,7 @@ import click
 
 from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.config import load, select
-from ptxtemplates.errors import MissingExtraError
+from ptxtemplates.errors import MissingExtraError, PtxTemplatesError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +46,11 @@ class Task(NamedTuple):
     help="List of variants.",
 )
 @click.option(
-    "--kernel", "pattern", metavar="GLOB", help="Only variants or kernels of this name; * and ? are wild."
+    "--kernel",
+    "patterns",
+    multiple=True,
+    metavar="GLOB",
+    help="Only variants or kernels of this name; * and ? are wild. May be repeated.",
 )
 @click.option(
     "--ptx",
@@ -95,7 +99,7 @@ class Task(NamedTuple):
 )
 def command(
     config: Path,
-    pattern: str | None,
+    patterns: tuple[str, ...],
     ptx: Path | None,
     place: str,
     accuracy: Literal["exact", "worst"],
@@ -124,16 +128,25 @@ def command(
             "pip install 'ptxtemplates[emulate]'"
         )
     kernels = load(config)
-    if pattern is not None:
-        kernels = select(kernels, pattern)
+    if patterns:
+        chosen = {kernel.variant for pattern in patterns for kernel in select(kernels, pattern)}
+        kernels = [kernel for kernel in kernels if kernel.variant in chosen]
     given = None if ptx is None else _given(ptx, kernels)
     if revision is not None:
         from ptxtemplates.verification.changes import changed_since
 
         kernels = changed_since(kernels, config.parent, revision)
-    verdicts = _verify(
-        [Task(kernel, given, accuracy, seed) for kernel in kernels], jobs or os.cpu_count() or 1
-    )
+    try:
+        verdicts = _verify(
+            [Task(kernel, given, accuracy, seed) for kernel in kernels], jobs or os.cpu_count() or 1
+        )
+    except PtxTemplatesError as error:
+        # of an instruction that is not emulated; its class would bring NumPy in here
+        instruction = getattr(error, "instruction", None)
+        if ptx is None or instruction is None:
+            raise
+        message = str(error).removeprefix(f"line {instruction.line}: ")
+        raise click.ClickException(f"{ptx}:{instruction.line}: {message}") from error
     from ptxtemplates.verification.report import Conditions, lines_of, values_of
 
     conditions = Conditions("emulator", accuracy, seed)
@@ -174,6 +187,11 @@ def _verify(tasks: Sequence[Task], jobs: int) -> list[Verdict]:
             raise click.ClickException(
                 "a process that verifies kernels ended before its time; -j 1 works without them"
             ) from error
+        except BaseException:
+            # what is running is of no use any more
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 

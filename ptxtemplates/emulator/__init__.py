@@ -6,6 +6,16 @@ instructions are known: one that is not is refused before anything runs.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+from ptxtemplates.errors import MissingExtraError
+
+if any(find_spec(name) is None for name in ("numpy", "ml_dtypes")):
+    raise MissingExtraError(
+        "executing PTX needs numpy and ml-dtypes, which are not both installed: "
+        "pip install 'ptxtemplates[emulate]'"
+    )
+
 from ptxtemplates.emulator.arguments import PointerTable, Previous, Unwritten
 from ptxtemplates.emulator.counts import Counts
 from ptxtemplates.emulator.findings import KINDS, Finding

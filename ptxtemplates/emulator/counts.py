@@ -151,7 +151,7 @@ class Counter:
         """Note that active threads execute the instruction at a place."""
         self._place = place
         threads = int(np.count_nonzero(active))
-        warps = machine.by_warp(active).any(axis=2)
+        warps = np.asarray(machine.by_warp(active).any(axis=2))
         for each in (place,) if step.end is None else (place, step.end):
             self._rows[each]["threads"] += threads
             self._rows[each]["warps"] += int(np.count_nonzero(warps))
@@ -181,14 +181,12 @@ class Counter:
         self._spaces.setdefault(self._place, (space, stores))
         if not access.addresses.size:
             return
-        warps = _warps(machine, access)
         addresses = access.addresses.astype(np.int64)
-        row["requests"] += np.unique(warps).size
-        distinct = np.unique(np.stack([warps, addresses]), axis=1)
-        row["bytes"] += distinct.shape[1] * access.bytes
+        needed = _distinct(machine, access, addresses)
+        row["requests"] += int(np.count_nonzero(needed))
+        row["bytes"] += int(needed.sum()) * access.bytes
         if space == "global":
-            row["sectors"] += np.unique(np.stack([warps, addresses // SECTOR]), axis=1).shape[1]
-            _, needed = np.unique(distinct[0], return_counts=True)
+            row["sectors"] += int(_distinct(machine, access, addresses // SECTOR).sum())
             row["ideal_sectors"] += int((-(-needed * access.bytes // SECTOR)).sum())
         elif space == "shared":
             row["passes"] += _passes(machine, access)
@@ -208,6 +206,15 @@ class Counter:
         return Counts(
             tuple(lines), executed, sum(line.warps for line in lines), sum(line.threads for line in lines)
         )
+
+
+def _distinct(machine: Machine, access: Access, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return how many different values, none of them negative, the threads of each warp have."""
+    table = np.full((machine.blocks * -(-machine.threads // WARP), WARP), -1, np.int64)
+    table[_warps(machine, access), access.lanes % machine.threads % WARP] = values
+    table.sort(axis=1)
+    first = np.concatenate([np.full((len(table), 1), -1), table[:, :-1]], axis=1)
+    return np.asarray((first != table).sum(axis=1))
 
 
 def _warps(machine: Machine, access: Access) -> npt.NDArray[np.int64]:

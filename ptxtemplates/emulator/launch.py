@@ -210,7 +210,7 @@ def _nothing(*_: object, **__: object) -> None:
 
 def _check_block(function: Function, grid: Block, block: Block) -> None:
     for name, extents in (("grid", grid), ("block", block)):
-        if len(extents) != 3 or min(extents) < 1:
+        if not isinstance(extents, tuple | list) or len(extents) != 3 or min(extents) < 1:
             raise EmulationError(f"{name} must have three extents of at least 1, not {extents}")
     required = function.attributes.get("reqntid")
     if required is not None and (*required, 1, 1)[:3] != tuple(block):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from ptxtemplates.emulator.grid import KNOWN_REGISTERS, spelled
 from ptxtemplates.emulator.inlining import Inlining, Jump, Plain, guard_of
 from ptxtemplates.emulator.instructions import barrier_of, look_up
-from ptxtemplates.emulator.instructions.effect import type_of, unsupported
+from ptxtemplates.emulator.instructions.effect import each_of, type_of, unsupported
 from ptxtemplates.emulator.instructions.loads import STRONG
 from ptxtemplates.emulator.operations import UnsupportedInstruction
 from ptxtemplates.emulator.slices import Slices, loads_that_begin_a_loop
 from ptxtemplates.emulator.wrapping import rule_of
 from ptxtemplates.ptx.datatypes import TYPE_BITS
-from ptxtemplates.ptx.operands import Label, SpecialRegister
+from ptxtemplates.ptx.operands import Label, SpecialRegister, Unresolved
 from ptxtemplates.ptx.statements import TargetList
 
 if TYPE_CHECKING:
@@ -148,7 +148,9 @@ def _step(item: Jump | Plain, labels: Labels, accuracy: Accuracy | None) -> Step
     instruction = item.instruction
     if isinstance(item, Jump):
         return Step(instruction, item.guard, None, (labels[item.target],))
-    for operand in instruction.operands:
+    for operand in each_of(instruction.operands):
+        if isinstance(operand, Unresolved):
+            raise unsupported(instruction, f"nothing declares {operand.name}")
         if isinstance(operand, SpecialRegister) and spelled(operand) not in KNOWN_REGISTERS:
             raise unsupported(instruction, f"the special register {spelled(operand)} is not known")
     guard = guard_of(instruction)

@@ -55,6 +55,7 @@ class Slices:
         places: set[int] = set()
         constants: set[int] = set()
         anywhere = False
+        seen: set[int] = set()
         todo: list[Operand] = [address.base for address in addresses if address.base is not None]
         while todo:
             operand = todo.pop()
@@ -62,6 +63,9 @@ class Slices:
                 constants.add(operand.value)
                 continue
             for register in _registers((operand,)):
+                if register.number in seen:
+                    continue
+                seen.add(register.number)
                 for place in self._setters[register.number]:
                     if place in places:
                         continue

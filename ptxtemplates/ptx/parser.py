@@ -35,7 +35,13 @@ def parse(text: str) -> Module:
     PtxSyntaxError
         If the text is malformed; with the line, what was found there and what would be right.
     """
+    if text.startswith(_MARKS):
+        raise PtxSyntaxError("begins with a byte order mark: save it as plain UTF-8", line=1)
     return _ModuleParser(text).parse()
+
+
+# as a decoder leaves it, and as bytes that were taken for Latin-1
+_MARKS = ("\ufeff", "\xef\xbb\xbf", "\xff\xfe", "\xfe\xff")
 
 
 class _ModuleParser:

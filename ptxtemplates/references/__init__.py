@@ -16,6 +16,7 @@ from ptxtemplates.kernels import BatchedRope, BatchedRopeBackward, FlashDecoding
 from ptxtemplates.references import chunk_cases, constants, reduce_cases, rope_cases
 from ptxtemplates.references.case import Case
 from ptxtemplates.references.constants import Baked
+from ptxtemplates.references.telling import telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -73,10 +74,18 @@ def cases(kernel: Kernel, seed: int) -> Iterator[Case]:
     ------
     UnknownKernelError
         If its class is not in `FAMILIES`.
+    CaseError
+        If a case cannot be made.
     """
     for name, make in family_of(kernel).cases.items():
-        words = (zlib.crc32(kernel.variant.encode()), zlib.crc32(name.encode()))
-        yield Case(name, *make(kernel, np.random.default_rng([seed, *words])))
+        with telling(f"{kernel.variant}: case {name}"):
+            setup = _made(kernel, name, make, seed)
+        yield Case(name, *setup)
+
+
+def _made(kernel: Kernel, name: str, make: Callable[[Any, np.random.Generator], Setup], seed: int) -> Setup:
+    words = (zlib.crc32(kernel.variant.encode()), zlib.crc32(name.encode()))
+    return make(kernel, np.random.default_rng([seed, *words]))
 
 
 def baked(kernel: Kernel) -> Baked:
@@ -87,4 +96,5 @@ def baked(kernel: Kernel) -> Baked:
     UnknownKernelError
         If its class is not in `FAMILIES`.
     """
-    return family_of(kernel).baked(kernel)
+    with telling(f"{kernel.variant}: what its text must hold"):
+        return family_of(kernel).baked(kernel)

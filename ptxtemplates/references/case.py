@@ -192,6 +192,9 @@ def launch(
     **sizes : int
         Run-time sizes that the kernel's grid names.
     """
+    for extent in kernel.grid:
+        if isinstance(extent, str) and extent not in sizes:
+            raise TypeError(f"a launch of {kernel.name} needs {extent}=, which its grid names")
     x, y, z = (sizes[extent] if isinstance(extent, str) else extent for extent in kernel.grid)
     return Launch(
         kernel, arguments, (x, y, z), STEPS * work + STEPS_BESIDE, None if blocks is None else tuple(blocks)

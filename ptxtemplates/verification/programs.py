@@ -65,6 +65,8 @@ def given_program(kernel: Kernel, text: str, file: str) -> Program:
         raise PtxTemplatesError(f"{file}: defines no entry")
     name = kernel.entry if kernel.entry in entries else next(iter(entries))
     function = entries[name]
+    for unknown in function.undeclared:
+        raise PtxTemplatesError(f"{file}:{unknown.line}: nothing declares {unknown.name}")
     sizes = [parameter.size for parameter in function.parameters]
     if sizes != [argument.size for argument in kernel.arguments]:
         has = ", ".join(f".{parameter.type} {parameter.name}" for parameter in function.parameters)

@@ -72,7 +72,8 @@ def _place(place: tuple[int, ...]) -> str:
 
 
 def _ratio(ratio: float) -> str:
-    return f"{ratio:.2f}" if ratio < 100 else f"{ratio:.3g}"
+    # rounded down: what is within its bound does not look as if it were at it
+    return f"{math.floor(ratio * 100) / 100:.2f}" if ratio < 100 else f"{ratio:.3g}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ptxtemplates.errors import EmulationError
 from ptxtemplates.references import cases
+from ptxtemplates.references.telling import telling
 from ptxtemplates.verification.constants import compare, strict
 from ptxtemplates.verification.judging import Judgement, judge
 from ptxtemplates.verification.outcomes import Outcome, Verdict
@@ -57,11 +58,12 @@ def run_cases(chosen: Iterable[Case], programs: dict[Kernel, Program], place: Pl
             if launch.kernel not in programs:
                 programs[launch.kernel] = program_of(launch.kernel)
         ran, reason = None, ""
-        try:
-            ran = place.run(case, programs)
-        except EmulationError as error:
-            reason = str(error)
-        judgement = Judgement(0.0, None, ()) if ran is None else judge(case, ran.contents)
+        with telling(f"case {case.name}"):
+            try:
+                ran = place.run(case, programs)
+            except EmulationError as error:
+                reason = str(error)
+            judgement = Judgement(0.0, None, ()) if ran is None else judge(case, ran.contents)
         findings = () if ran is None else ran.findings
         finished = time.perf_counter()
         yield Outcome(case.name, *judgement, findings, reason, finished - started)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ptxtemplates.emulator.memory.accesses import ANYWHERE, BLOCK
 from ptxtemplates.emulator.operations import UnsupportedInstruction
 from ptxtemplates.emulator.operations.forms import Form
 from ptxtemplates.ptx.datatypes import TYPE_BITS
-from ptxtemplates.ptx.operands import Pair, Vector
+from ptxtemplates.ptx.operands import Address, Arguments, Negated, Pair, Vector
 
 if TYPE_CHECKING:
     from ptxtemplates.emulator.machine import Machine
@@ -70,6 +70,21 @@ def flat(operand: Operand) -> tuple[Operand, ...]:
     if isinstance(operand, Vector):
         return operand.elements
     return (operand.first, operand.second) if isinstance(operand, Pair) else (operand,)
+
+
+def each_of(operands: Iterable[Operand]) -> Iterator[Operand]:
+    """Yield operands, and those inside vectors, pairs, addresses and negations in their place."""
+    for operand in operands:
+        if isinstance(operand, Vector | Arguments):
+            yield from each_of(operand.elements)
+        elif isinstance(operand, Pair):
+            yield from each_of(operand)
+        elif isinstance(operand, Negated):
+            yield from each_of((operand.operand,))
+        elif isinstance(operand, Address):
+            yield from each_of(() if operand.base is None else (operand.base,))
+        else:
+            yield operand
 
 
 def unsupported(instruction: Instruction, reason: str) -> UnsupportedInstruction:
