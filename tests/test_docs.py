@@ -1,4 +1,4 @@
-"""What docs/templates.md and docs/emulator.md show works as it stands there."""
+"""What docs/templates.md, docs/verify.md and docs/emulator.md show works as it stands there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.helpers.assembler import assemble
+from tests.helpers.cli import assert_refused
 from tests.helpers.variants import ROOT
 
 if TYPE_CHECKING:
@@ -64,6 +65,40 @@ def test_own_macro_hides_a_built_in_one(project: Path) -> None:
     (macros / "address.jinja").write_text(original.replace("ld.param.u64 ", "ld.param.b64 "))
     assert "files: 3 written" in engine(project, "build").stdout
     assert "ld.param.b64" in (project / "build" / "scale" / "scale.w64.ptx").read_text()
+
+
+def test_own_kernel_is_verified(project: Path) -> None:
+    text = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
+    [script] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (project / "engine.py").write_text(script)
+    result = engine(project, "verify")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "2 variants, 2 cases: every result within its bound" in result.stdout
+    template = project / "templates" / "scale.ptx.jinja"
+    template.write_text(
+        template.read_text().replace("%value, %value;\n    st", "%value, 0f40000000;\n    st")
+    )
+    result = engine(project, "verify", "--kernel", "scale.w64")
+    assert (result.returncode, result.stderr) == (1, "")
+    assert "doubled: x[" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "parts"),
+    [
+        ("rows=3)", "row=3)", ["scale.w128: case doubled: TypeError", "needs rows=", "engine.py"]),
+        ('launch(kernel, "x"', 'launch(kernel, "y"', ["case doubled", "'y'"]),
+        ("np.zeros(x.shape)", "np.zeros(5)", ["case doubled: ValueError"]),
+        ("lambda kernel: Baked()", "lambda kernel: 1 // 0", ["what its text must hold: ZeroDivisionError"]),
+    ],
+)
+def test_mistake_in_a_case_is_one_line(project: Path, before: str, after: str, parts: list[str]) -> None:
+    text = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
+    [script] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert before in script
+    (project / "engine.py").write_text(script.replace(before, after))
+    result = engine(project, "verify", "--kernel", "scale.w128")
+    assert_refused(result, *parts)
 
 
 def test_emulator_example_prints_what_is_shown() -> None:

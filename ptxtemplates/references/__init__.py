@@ -14,7 +14,7 @@ import numpy as np
 from ptxtemplates.errors import UnknownKernelError
 from ptxtemplates.kernels import BatchedRope, BatchedRopeBackward, FlashDecodingChunk, FlashDecodingReduce
 from ptxtemplates.references import chunk_cases, constants, reduce_cases, rope_cases
-from ptxtemplates.references.case import Case
+from ptxtemplates.references.case import Case, Close, Input, Output, SameBytes, Setup, Sparse, Table, launch
 from ptxtemplates.references.constants import Baked
 from ptxtemplates.references.telling import telling
 
@@ -22,9 +22,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ptxtemplates.kernel import Kernel
-    from ptxtemplates.references.case import Setup
 
-__all__ = ["FAMILIES", "Baked", "Case", "Family", "baked", "cases", "family_of"]
+__all__ = [
+    "FAMILIES",
+    "Baked",
+    "Case",
+    "Close",
+    "Family",
+    "Input",
+    "Output",
+    "SameBytes",
+    "Setup",
+    "Sparse",
+    "Table",
+    "baked",
+    "cases",
+    "family_of",
+    "launch",
+]
 
 
 class Family(NamedTuple):

@@ -7,6 +7,7 @@ has them is all that can be compared. What they give is judged by the case cosin
 from __future__ import annotations
 
 from decimal import Context, Decimal, localcontext
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -38,9 +39,9 @@ class Baked(NamedTuple):
         Integers above 2^32, likewise.
     """
 
-    tables: Mapping[str, tuple[int, ...]]
-    floats: Mapping[str, int]
-    integers: Mapping[str, int]
+    tables: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    floats: Mapping[str, int] = MappingProxyType({})
+    integers: Mapping[str, int] = MappingProxyType({})
 
 
 def of_rope(kernel: Rope) -> Baked:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import traceback
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from ptxtemplates.errors import CaseError, PtxTemplatesError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+PACKAGE: Final = str(Path(__file__).parents[1])
+"""A mistake in a case is rather in the caller's code than here."""
 
 
 @contextmanager
@@ -20,6 +25,8 @@ def telling(what: str) -> Iterator[None]:
     except PtxTemplatesError:
         raise
     except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
+        frame = (theirs or frames)[-1]
         kind = type(error).__name__
         raise CaseError(f"{what}: {kind}: {error} ({frame.filename}:{frame.lineno})") from error
