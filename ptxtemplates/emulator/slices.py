@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from ptxtemplates.emulator.instructions.effect import type_of
+from ptxtemplates.emulator.instructions.effect import each_of, type_of
 from ptxtemplates.emulator.memory.buffers import FIRST_ADDRESS
 from ptxtemplates.ptx.datatypes import TYPE_BITS
 from ptxtemplates.ptx.opcodes import result_count
-from ptxtemplates.ptx.operands import Address, Immediate, Negated, Pair, Register, Vector
+from ptxtemplates.ptx.operands import Address, Immediate, Register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,10 +40,7 @@ class Slices:
 
     def __init__(self, instructions: Sequence[Instruction]) -> None:
         self._instructions = instructions
-        self._setters: dict[int, list[int]] = defaultdict(list)
-        for place, instruction in enumerate(instructions):
-            for register in _registers(instruction.operands[: result_count(instruction.text)]):
-                self._setters[register.number].append(place)
+        self._setters = _setters(instructions)
         stores = [address for instruction in instructions for address in _addresses(instruction, _WRITES)]
         _, sources, anywhere = self._behind(stores)
         self.parameters = None if anywhere else frozenset(sources)
@@ -103,10 +100,7 @@ def loads_that_begin_a_loop(instructions: Sequence[Instruction]) -> frozenset[in
 
     Such a loop begins with a plain load: whether the value is still there, the swap finds out.
     """
-    setters: dict[int, list[int]] = defaultdict(list)
-    for place, instruction in enumerate(instructions):
-        for register in _registers(instruction.operands[: result_count(instruction.text)]):
-            setters[register.number].append(place)
+    setters = _setters(instructions)
     todo = [
         register.number
         for instruction in instructions
@@ -140,14 +134,13 @@ def _addresses(instruction: Instruction, opcodes: frozenset[str]) -> Iterator[Ad
 
 
 def _registers(operands: Iterable[Operand]) -> Iterator[Register]:
-    for operand in operands:
-        if isinstance(operand, Register):
-            yield operand
-        elif isinstance(operand, Vector):
-            yield from _registers(operand.elements)
-        elif isinstance(operand, Pair):
-            yield from _registers(operand)
-        elif isinstance(operand, Negated):
-            yield from _registers((operand.operand,))
-        elif isinstance(operand, Address) and operand.base is not None:
-            yield from _registers((operand.base,))
+    return (operand for operand in each_of(operands) if isinstance(operand, Register))
+
+
+def _setters(instructions: Sequence[Instruction]) -> dict[int, list[int]]:
+    """Return the places that set each register, by its number."""
+    setters: dict[int, list[int]] = defaultdict(list)
+    for place, instruction in enumerate(instructions):
+        for register in _registers(instruction.operands[: result_count(instruction.text)]):
+            setters[register.number].append(place)
+    return setters
