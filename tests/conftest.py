@@ -6,6 +6,24 @@ import os
 
 import pytest
 
+from ptxtemplates.gpu import unavailable
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let CI on a machine with a GPU insist on it."""
+    parser.addoption(
+        "--require-gpu", action="store_true", help="fail tests marked gpu where there is none, not skip them"
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a GPU, or fail, with the reason why there is none."""
+    if item.get_closest_marker("gpu") is None or (reason := unavailable()) is None:
+        return
+    if item.config.getoption("--require-gpu"):
+        pytest.fail(f"--require-gpu: {reason}", pytrace=False)
+    pytest.skip(reason)
+
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -114,10 +114,6 @@ def command(
     definition, and the execution is watched for what a GPU does not tell. No GPU is needed. Exits with 1 if
     something is wrong.
     """
-    if place == "gpu":
-        raise click.ClickException(
-            "running on a GPU is not there yet; --on emulator runs the same cases on the CPU"
-        )
     if ptx is not None and revision is not None:
         raise click.UsageError(
             "--changed-since chooses among rendered texts, and --ptx gives another: drop one"
@@ -136,10 +132,13 @@ def command(
         from ptxtemplates.verification.changes import changed_since
 
         kernels = changed_since(kernels, config.parent, revision)
+    tasks = [Task(kernel, given, accuracy, seed) for kernel in kernels]
+    device = None
     try:
-        verdicts = _verify(
-            [Task(kernel, given, accuracy, seed) for kernel in kernels], jobs or os.cpu_count() or 1
-        )
+        if _on_gpu(place):
+            device, verdicts = _verify_on_gpu(tasks)
+        else:
+            verdicts = _verify(tasks, jobs or os.cpu_count() or 1)
     except PtxTemplatesError as error:
         # of an instruction that is not emulated; its class would bring NumPy in here
         instruction = getattr(error, "instruction", None)
@@ -149,7 +148,7 @@ def command(
         raise click.ClickException(f"{ptx}:{instruction.line}: {message}") from error
     from ptxtemplates.verification.report import Conditions, lines_of, values_of
 
-    conditions = Conditions("emulator", accuracy, seed)
+    conditions = Conditions("emulator" if device is None else "gpu", accuracy, seed, device)
     if as_json:
         click.echo(json.dumps(values_of(verdicts, conditions), indent=2, sort_keys=True, allow_nan=False))
     elif verdicts:
@@ -172,6 +171,27 @@ def _given(file: Path, kernels: Sequence[Kernel]) -> Program:
         return given_program(kernels[0], file.read_bytes().decode("latin-1"), str(file))
     except OSError as error:
         raise click.ClickException(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def _on_gpu(place: str) -> bool:
+    """Say whether the cases run on a GPU; to insist on one where there is none is an error."""
+    if place == "emulator":
+        return False
+    from ptxtemplates.gpu import unavailable
+
+    reason = unavailable()
+    if reason is not None and place == "gpu":
+        raise click.ClickException(f"{reason}; --on emulator runs the same cases on the CPU")
+    return reason is None
+
+
+def _verify_on_gpu(tasks: Sequence[Task]) -> tuple[str, list[Verdict]]:
+    """Verify kernels on a GPU, one after the other; return its name too."""
+    from ptxtemplates.verification import Gpu, verify
+
+    gpu = Gpu()
+    jobs = [partial(verify, task.kernel, gpu, seed=task.seed, given=task.given) for task in tasks]
+    return gpu.name, _collected(jobs)
 
 
 def _verify(tasks: Sequence[Task], jobs: int) -> list[Verdict]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ptxtemplates.lazy import lazily
 
 if TYPE_CHECKING:
+    from ptxtemplates.verification.device import Gpu
     from ptxtemplates.verification.outcomes import Mismatch, Observation, Outcome, Verdict
     from ptxtemplates.verification.places import Emulator, Place
     from ptxtemplates.verification.programs import Program, given_program, program_of
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Emulator",
+    "Gpu",
     "Mismatch",
     "Observation",
     "Outcome",
@@ -33,6 +35,7 @@ __getattr__ = lazily(
     __name__,
     {
         **dict.fromkeys(("Mismatch", "Observation", "Outcome", "Verdict"), "outcomes"),
+        "Gpu": "device",
         **dict.fromkeys(("Emulator", "Place"), "places"),
         **dict.fromkeys(("Program", "given_program", "program_of"), "programs"),
         **dict.fromkeys(("run_cases", "verify"), "running"),

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ptxtemplates.errors import PtxTemplatesError
+
+
+class SkippedCase(PtxTemplatesError):
+    """A case that a place cannot run, through no fault of the text."""
+
 
 class Mismatch(NamedTuple):
     """An element that is not what it must be: of those in a part of a buffer, the one that is furthest off.
@@ -81,6 +87,8 @@ class Outcome(NamedTuple):
         Why it could not be run to its end, or empty.
     seconds : float
         Time, inputs and exact results included.
+    skipped : str
+        Why the place cannot run it, or empty: nothing is known then.
     """
 
     case: str
@@ -90,6 +98,7 @@ class Outcome(NamedTuple):
     findings: tuple[Observation, ...]
     error: str
     seconds: float
+    skipped: str = ""
 
     @property
     def ok(self) -> bool:

@@ -14,11 +14,12 @@ SCHEMA_VERSION: Final = 1
 
 
 class Conditions(NamedTuple):
-    """Under which the cases ran: where, and as in `Emulator`."""
+    """Under which the cases ran: where, on which device if that is one, and as in `Emulator`."""
 
     place: str
     accuracy: str
     seed: int
+    device: str | None = None
 
 
 def lines_of(verdicts: Sequence[Verdict], conditions: Conditions) -> Iterator[str]:
@@ -33,8 +34,10 @@ def lines_of(verdicts: Sequence[Verdict], conditions: Conditions) -> Iterator[st
 
 def _figures(verdict: Verdict) -> str:
     findings = sum(len(outcome.findings) for outcome in verdict.outcomes)
+    skipped = sum(bool(outcome.skipped) for outcome in verdict.outcomes)
+    left_out = f" ({skipped} skipped)" if skipped else ""
     return (
-        f"{len(verdict.outcomes)} cases, worst error {_ratio(verdict.worst)} of its bound, "
+        f"{len(verdict.outcomes)} cases{left_out}, worst error {_ratio(verdict.worst)} of its bound, "
         f"{_count(findings, 'finding')}, {verdict.seconds:.1f} s"
     )
 
@@ -46,6 +49,8 @@ def _details(verdict: Verdict) -> Iterator[str]:
     for outcome in verdict.outcomes:
         if outcome.error:
             yield f"{outcome.case}: did not run: {outcome.error}"
+        if outcome.skipped:
+            yield f"{outcome.case}: skipped: {outcome.skipped}"
         yield from (f"{outcome.case}: {_mismatch(mismatch)}" for mismatch in outcome.mismatches)
         yield from (f"{outcome.case}: {_finding(finding)}" for finding in outcome.findings)
 
@@ -82,12 +87,14 @@ def _count(number: int, noun: str) -> str:
 
 def _summary(verdicts: Sequence[Verdict], conditions: Conditions) -> str:
     failed = [verdict for verdict in verdicts if not verdict.ok]
-    runs = sum(len(verdict.outcomes) for verdict in verdicts)
+    runs = sum(not outcome.skipped for verdict in verdicts for outcome in verdict.outcomes)
     where = f"{conditions.place}, {conditions.accuracy} accuracy, seed {conditions.seed}"
+    if conditions.device is not None:
+        where = f"{conditions.device}, seed {conditions.seed}"
     if failed:
         return f"{len(failed)} of {_count(len(verdicts), 'variant')} failed ({where})"
     what = f"{_count(len(verdicts), 'variant')}, {_count(runs, 'case')}"
-    if conditions.accuracy == "worst":
+    if conditions.accuracy == "worst" and conditions.device is None:
         return f"{what}: no bound was exceeded in {runs} adversarial runs ({where})"
     return f"{what}: every result within its bound, no findings ({where})"
 
@@ -122,6 +129,7 @@ def _case(outcome: Outcome) -> dict[str, Any]:
         "worst_at": None if place is None else {"buffer": place[0], "element": list(place[1])},
         "seconds": round(outcome.seconds, 3),
         "error": outcome.error or None,
+        "skipped": outcome.skipped or None,
         "mismatches": [
             {
                 "buffer": mismatch.buffer,

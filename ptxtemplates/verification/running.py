@@ -10,7 +10,7 @@ from ptxtemplates.references import cases
 from ptxtemplates.references.telling import telling
 from ptxtemplates.verification.constants import compare, strict
 from ptxtemplates.verification.judging import Judgement, judge
-from ptxtemplates.verification.outcomes import Outcome, Verdict
+from ptxtemplates.verification.outcomes import Outcome, SkippedCase, Verdict
 from ptxtemplates.verification.programs import program_of
 
 if TYPE_CHECKING:
@@ -57,14 +57,16 @@ def run_cases(chosen: Iterable[Case], programs: dict[Kernel, Program], place: Pl
         for launch in case.launches:
             if launch.kernel not in programs:
                 programs[launch.kernel] = program_of(launch.kernel)
-        ran, reason = None, ""
+        ran, reason, skipped = None, "", ""
         with telling(f"case {case.name}"):
             try:
                 ran = place.run(case, programs)
             except EmulationError as error:
                 reason = str(error)
+            except SkippedCase as error:
+                skipped = str(error)
             judgement = Judgement(0.0, None, ()) if ran is None else judge(case, ran.contents)
         findings = () if ran is None else ran.findings
         finished = time.perf_counter()
-        yield Outcome(case.name, *judgement, findings, reason, finished - started)
+        yield Outcome(case.name, *judgement, findings, reason, finished - started, skipped)
         started = finished

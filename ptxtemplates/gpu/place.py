@@ -1,0 +1,288 @@
+"""A GPU as a place that runs cases: buffers between guard bytes, every case twice."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from ptxtemplates.gpu import boundary
+from ptxtemplates.gpu.availability import require
+from ptxtemplates.gpu.blocks import beside_the_case
+from ptxtemplates.gpu.errors import GpuError
+from ptxtemplates.gpu.loading import load_text
+from ptxtemplates.gpu.signature import signature_of
+from ptxtemplates.references.case import Close, Input, Output, Sparse, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import cuda.core
+    import numpy.typing as npt
+
+    from ptxtemplates.kernel import Kernel
+    from ptxtemplates.references.case import Buffer, Case, Launch
+
+    Bytes = npt.NDArray[np.uint8]
+
+Contents: TypeAlias = "Callable[[str, int, int], npt.NDArray[Any]]"
+"""Takes a buffer's name, a flat index and a size, and returns those elements as they are after a case."""
+
+GUARD: Final = 4096
+"""Bytes before and behind each buffer; a multiple of what a device aligns memory to."""
+
+GUARD_WORD: Final = 0xA5A5A5A5
+NAN: Final = 0x7FC00000
+"""Bits of the float32 that outputs are filled with."""
+
+
+class Text(Protocol):
+    """A PTX text, and the name of the entry in it."""
+
+    @property
+    def text(self) -> str:
+        """PTX."""
+
+    @property
+    def entry(self) -> str:
+        """Name of the kernel in it."""
+
+
+class Finding(NamedTuple):
+    """A mistake that showed beside the results. A GPU does not say which instruction made it.
+
+    Attributes
+    ----------
+    kind, message : str
+        What is wrong, and how.
+    kernel : str
+        Entry of the last launch.
+    line : int
+        0: not known; as `source`, `block` and `thread`.
+    source : None
+    block, thread : tuple of int
+    address : int or None
+        Where, in device memory.
+    buffer : str or None
+        The buffer at fault.
+    """
+
+    kind: str
+    message: str
+    kernel: str
+    line: int
+    source: tuple[str, int] | None
+    block: tuple[int, ...]
+    thread: tuple[int, ...]
+    address: int | None
+    buffer: str | None
+
+
+class Ran(NamedTuple):
+    """The buffers after the last launch, and what showed on the way."""
+
+    contents: Contents
+    findings: tuple[Finding, ...]
+
+
+class Device:
+    """A GPU.
+
+    Buffers lie between guard bytes, outputs are filled with NaN, and every case runs twice: its results must
+    have the same bits. All blocks of a grid run; where a case chooses some, the elements of the others count
+    as never written.
+
+    Parameters
+    ----------
+    device : int, optional
+        Which; by default that of this thread's current context, or 0.
+
+    Raises
+    ------
+    GpuError
+        If no GPU can be used.
+    """
+
+    def __init__(self, device: int | None = None) -> None:
+        require()
+        self.number = boundary.current_device() if device is None else device
+        self._stream = boundary.create_stream(self.number)
+
+    @property
+    def name(self) -> str:
+        """What NVIDIA calls it."""
+        return boundary.name(self.number)
+
+    def obstacle(self, case: Case) -> str | None:
+        """Return why a case cannot be run here: its buffers do not fit the free memory; None if they do."""
+        needed = sum(_allocated(buffer) for buffer in case.buffers.values())
+        free = boundary.free_memory(self.number)
+        if needed <= free:
+            return None
+        return f"{case.name} needs {needed / 2**30:.1f} GiB, and {self.name} has {free / 2**30:.1f} GiB free"
+
+    def run(self, case: Case, programs: Mapping[Kernel, Text]) -> Ran:
+        """Run a case, twice.
+
+        Parameters
+        ----------
+        case : Case
+        programs : mapping of Kernel to Text
+            The text of every kernel that the case launches.
+
+        Raises
+        ------
+        GpuError
+            If its buffers do not fit (see `obstacle`), or the driver reports an error.
+        """
+        if reason := self.obstacle(case):
+            raise GpuError(reason)
+        with boundary.current(self.number):
+            buffers = _Buffers(case, self.number, self._stream)
+            findings: list[Finding] = []
+            first: list[Bytes] = []
+            for _ in range(2):
+                buffers.fill()
+                for launch in case.launches:
+                    self._launch(launch, programs[launch.kernel], buffers)
+                boundary.synchronise(self._stream)
+                entry = programs[case.launches[-1].kernel].entry
+                results = [buffers.read(*part).view(np.uint8) for part in results_of(case)]
+                findings += [*buffers.overwritten(entry), *_differing(case, first, results, entry)]
+                first = results
+
+        beside = beside_the_case(case)
+
+        def contents(name: str, at: int, size: int) -> npt.NDArray[Any]:
+            with boundary.current(self.number):
+                elements = buffers.read(name, at, size)
+            if name in beside:
+                elements[beside[name].reshape(-1)[at : at + size]] = np.nan
+            return elements
+
+        return Ran(contents, tuple(dict.fromkeys(findings)))  # the two runs may show the same
+
+    def _launch(self, launch: Launch, program: Text, buffers: _Buffers) -> None:
+        if 0 in launch.grid:
+            return
+        kernel = launch.kernel
+        handle = load_text(program.text, program.entry, self.number)
+        makers = {position: scalar.make for position, scalar in signature_of(kernel).scalars}
+        values = [
+            buffers.addresses[word] if isinstance(word, str) else makers[position](word)
+            for position, word in enumerate(launch.arguments)
+        ]
+        configuration = boundary.configuration(launch.grid, kernel.block, kernel.shared_memory)
+        boundary.launcher()(self._stream, configuration, handle, *values)
+
+
+class _Buffers:
+    """The buffers of a case, in device memory.
+
+    Attributes
+    ----------
+    addresses : dict of str to int
+        Of the first element, by name.
+    """
+
+    def __init__(self, case: Case, device: int, stream: cuda.core.Stream) -> None:
+        self._buffers = case.buffers
+        self._stream = stream
+        self._memory = {
+            name: boundary.allocate(device, _allocated(buffer), stream)
+            for name, buffer in case.buffers.items()
+        }
+        self.addresses = {name: int(memory.handle) + GUARD for name, memory in self._memory.items()}
+
+    def fill(self) -> None:
+        """Write guards, inputs, and NaN where nothing is known."""
+        for name, buffer in self._buffers.items():
+            address = self.addresses[name]
+            boundary.fill(address - GUARD, GUARD_WORD, _allocated(buffer) // 4, self._stream)
+            if isinstance(buffer, Input):
+                self._write(address, buffer.array)
+            elif isinstance(buffer, Table):
+                self._write(address, np.array([self.addresses[to] for to in buffer.buffers], np.uint64))
+            else:
+                boundary.fill(address, NAN, math.prod(buffer.shape), self._stream)
+            if isinstance(buffer, Sparse):
+                for piece in buffer.pieces:
+                    self._write(address + piece.at * 4, piece.array)
+        boundary.synchronise(self._stream)
+
+    def read(self, name: str, at: int, size: int) -> npt.NDArray[Any]:
+        """Return elements of a buffer."""
+        dtype = _dtype(self._buffers[name])
+        return self._bytes(self.addresses[name] + at * dtype.itemsize, size * dtype.itemsize).view(dtype)
+
+    def overwritten(self, entry: str) -> Iterator[Finding]:
+        """Look at the guard bytes on both sides of each buffer."""
+        for name, buffer in self._buffers.items():
+            start, end = self.addresses[name], self.addresses[name] + _size(buffer)
+            for side, at in (("before the start", start - GUARD), ("behind the end", end)):
+                changed = np.flatnonzero(self._bytes(at, GUARD) != GUARD_WORD & 0xFF)
+                if changed.size:
+                    nearest = int(changed[-1] if at < start else changed[0])
+                    away = start - at - nearest if at < start else nearest
+                    message = f"{changed.size} bytes written, the nearest {away} bytes {side} of {name}"
+                    yield _finding("out of bounds", message, entry, at + nearest, name)
+
+    def _write(self, address: int, array: npt.NDArray[Any]) -> None:
+        whole = np.ascontiguousarray(array)
+        if whole.size:
+            boundary.copy_to_device(address, whole.ctypes.data, whole.nbytes, self._stream)
+            boundary.synchronise(self._stream)  # `whole` may go
+
+    def _bytes(self, address: int, size: int) -> Bytes:
+        read = np.empty(size, np.uint8)
+        if size:
+            boundary.copy_to_host(read.ctypes.data, address, size, self._stream)
+            boundary.synchronise(self._stream)
+        return read
+
+
+def _dtype(buffer: Buffer) -> np.dtype[Any]:
+    if isinstance(buffer, Input):
+        return buffer.array.dtype
+    return np.dtype(np.uint64 if isinstance(buffer, Table) else np.float32)
+
+
+def _size(buffer: Buffer) -> int:
+    """Return the bytes of a buffer."""
+    elements = len(buffer.buffers) if isinstance(buffer, Table) else math.prod(buffer.shape)
+    return elements * _dtype(buffer).itemsize
+
+
+def _allocated(buffer: Buffer) -> int:
+    """Return the bytes of a buffer and its guards: whole words."""
+    return -(-(GUARD + _size(buffer) + GUARD) // 4) * 4
+
+
+def results_of(case: Case) -> list[tuple[str, int, int]]:
+    """Return what a case changes or looks at: buffer, flat index, size; of sparse buffers the latter."""
+    parts = [
+        (name, 0, math.prod(buffer.shape))
+        for name, buffer in case.buffers.items()
+        if isinstance(buffer, Output) or (isinstance(buffer, Input) and buffer.changes)
+    ]
+    for expected in case.expectations:
+        if isinstance(expected, Close):
+            parts.append((expected.buffer, expected.at, expected.exact.size))
+        else:
+            parts.append((expected.buffer, expected.at, expected.size))
+    return parts
+
+
+def _differing(case: Case, first: list[Bytes], second: list[Bytes], entry: str) -> Iterator[Finding]:
+    """Compare the results of two runs; `first` is empty in the first one."""
+    for (name, at, _), before, after in zip(results_of(case), first, second, strict=False):
+        differing = np.flatnonzero(before != after)
+        if differing.size:
+            element = at + int(differing[0]) // _dtype(case.buffers[name]).itemsize
+            message = f"a second run gives other bits, first in element {element} of {name}"
+            yield _finding("not reproducible", message, entry, None, name)
+
+
+def _finding(kind: str, message: str, entry: str, address: int | None, buffer: str) -> Finding:
+    return Finding(kind, message, entry, 0, None, (), (), address, buffer)

@@ -1,0 +1,244 @@
+"""The place that runs cases on a GPU, against the stand-in: what it allocates, fills, launches, finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+import pytest
+
+from ptxtemplates.gpu import GpuError
+from ptxtemplates.gpu.blocks import beside_the_case
+from ptxtemplates.gpu.place import GUARD, GUARD_WORD, NAN, Device, Finding, Ran
+from ptxtemplates.kernel import Kernel, pointer
+from ptxtemplates.kernels import BatchedRope, BatchedRopeBackward, FlashDecodingChunk, FlashDecodingReduce
+from ptxtemplates.references import cases
+from ptxtemplates.references.case import Buffer, Case, Input, Launch, Output, Sparse, Table
+from ptxtemplates.verification import places
+from ptxtemplates.verification.judging import judge
+from ptxtemplates.verification.outcomes import Observation
+from tests.gpu.holding import have_the_bits_of_the_emulator, hold_every_case, programs
+from tests.helpers.toy import Width
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.gpu.standins import Machine
+
+ROPE: Final = BatchedRope(num_heads=2, head_dim=16, theta=1e4)
+BACKWARD: Final = BatchedRopeBackward(num_heads=2, head_dim=16, theta=1e4)
+KERNELS: Final[tuple[Kernel, ...]] = (
+    ROPE,
+    FlashDecodingReduce(head_dim=24, num_heads=3, chunk_size=5),
+    FlashDecodingChunk(head_dim=24, num_heads=6, num_kv_heads=2, chunk_size=5, max_seq_len=23),
+)
+
+
+def case_of(kernel: Kernel, name: str) -> Case:
+    return next(case for case in cases(kernel, 0) if case.name == name)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=[kernel.name for kernel in KERNELS])
+def test_every_case_that_fits_holds(install: Callable[..., Machine], kernel: Kernel) -> None:
+    machine = install(kernel, *{launch.kernel for case in cases(kernel, 0) for launch in case.launches})
+    machine.free = 1 << 26
+    for reason in hold_every_case(kernel, Device()):
+        name = reason.partition(" ")[0]
+        sparse = [buffer for buffer in case_of(kernel, name).buffers.values() if isinstance(buffer, Sparse)]
+        assert sparse, "only a case with a buffer of many GiB is too large"
+        assert reason.startswith(f"{name} needs ")
+        assert reason.endswith("and stand-in 0 has 0.1 GiB free")
+    assert len([call for call in machine.calls if call.name == "launch"]) >= 2 * 6
+
+
+def test_the_emulator_has_the_same_bits(install: Callable[..., Machine]) -> None:
+    """As it must, being behind the stand-in; and one bit that differs is seen."""
+    machine = install(ROPE, BACKWARD)
+    have_the_bits_of_the_emulator(ROPE, Device())
+
+    def disturb() -> None:
+        start = list(machine.memories)[1]
+        machine.memories[start][GUARD] ^= 1
+
+    machine.after_launch = disturb
+    with pytest.raises(AssertionError, match=r"cosine-and-sine: "):
+        have_the_bits_of_the_emulator(ROPE, Device())
+
+
+def test_a_case_that_does_not_fit_is_not_run(machine: Machine) -> None:
+    machine.free = 1000
+    case = case_of(ROPE, "rotation")
+    with pytest.raises(GpuError, match="rotation needs 0.0 GiB, and stand-in 0 has 0.0 GiB free"):
+        Device().run(case, programs(case))
+    assert machine.calls == []
+
+
+def test_calls(machine: Machine) -> None:
+    """Each buffer between guards, outputs full of NaN, twice."""
+    case = Case(
+        "calls",
+        {
+            "x": Input(np.zeros((1, 2, 16), np.float32)),
+            "out": Output((1, 2, 16)),
+            "at": Input(np.arange(1, dtype=np.uint32)),
+            "table": Table(("x", "out")),
+        },
+        (Launch(ROPE, ("x", "out", "at"), (2, 1, 1), 1), Launch(ROPE, ("x", "x", "at"), (2, 0, 1), 1)),
+        (),
+    )
+    device = Device(1)
+    ran = device.run(case, programs(case))
+    sizes = [call.arguments[1] for call in machine.calls if call.name == "allocate"]
+    assert sizes == [size + 2 * GUARD for size in (128, 128, 4, 16)]
+    starts = dict(zip(case.buffers, machine.memories, strict=True))
+    fills = [call.arguments[:3] for call in machine.calls if call.name == "fill"]
+    assert (
+        fills
+        == [
+            (starts["x"], GUARD_WORD, (128 + 2 * GUARD) // 4),
+            (starts["out"], GUARD_WORD, (128 + 2 * GUARD) // 4),
+            (starts["out"] + GUARD, NAN, 32),
+            (starts["at"], GUARD_WORD, (4 + 2 * GUARD) // 4),
+            (starts["table"], GUARD_WORD, (16 + 2 * GUARD) // 4),
+        ]
+        * 2
+    )
+    launches = machine.launches()
+    assert len(launches) == 2, "two runs, and none of the grid without blocks"
+    stream, configuration, handle, *pointers = launches[0]
+    assert (stream.device, configuration, handle.device) == (1, ((2, 1, 1), (8, 1, 1), 0), 1)
+    assert pointers == [starts[name] + GUARD for name in ("x", "out", "at")]
+    assert np.isnan(ran.contents("out", 0, 32)).all()
+    assert ran.contents("at", 0, 1).dtype == np.uint32
+    assert ran.contents("table", 0, 2).tolist() == [starts["x"] + GUARD, starts["out"] + GUARD]
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "message"),
+    [
+        (-4, 4, "4 bytes written, the nearest 1 bytes before the start of out"),
+        (-GUARD, 2, "2 bytes written, the nearest 4095 bytes before the start of out"),
+        (4 * 16 * 4, 1, "1 bytes written, the nearest 0 bytes behind the end of out"),
+    ],
+)
+def test_a_store_beside_a_buffer(machine: Machine, offset: int, size: int, message: str) -> None:
+    case = _small()
+
+    def overwrite() -> None:
+        start = list(machine.memories)[1]
+        machine.memories[start][GUARD + offset :][:size] = 0
+
+    machine.after_launch = overwrite
+    [finding] = Device().run(case, programs(case)).findings
+    assert (finding.kind, finding.message, finding.buffer) == ("out of bounds", message, "out")
+
+
+def _small() -> Case:
+    return Case(
+        "small",
+        {
+            "x": Input(np.zeros((4, 16), np.float32)),
+            "out": Output((4, 16)),
+            "at": Input(np.zeros(4, np.uint32)),
+        },
+        (Launch(ROPE, ("x", "out", "at"), (2, 2, 1), 1),),
+        (),
+    )
+
+
+def test_results_that_differ_from_run_to_run(machine: Machine) -> None:
+    case = _small()
+    runs = iter([1, 2])
+
+    def write() -> None:
+        start = list(machine.memories)[1]
+        machine.memories[start][GUARD : GUARD + 256].view(np.float32)[5] = next(runs)
+
+    machine.after_launch = write
+    ran = Device().run(case, programs(case))
+    [finding] = ran.findings
+    assert (finding.kind, finding.message) == (
+        "not reproducible", "a second run gives other bits, first in element 5 of out"
+    )  # fmt: skip
+    assert ran.contents("out", 5, 1) == [2.0]
+
+
+def test_an_input_that_is_overwritten_shows(install: Callable[..., Machine]) -> None:
+    """Not a finding: whoever judges a case compares inputs with what they were."""
+    machine = install(ROPE)
+    case = case_of(ROPE, "rotation")
+
+    def overwrite() -> None:
+        start = list(machine.memories)[list(case.buffers).index("x")]
+        machine.memories[start][GUARD] ^= 1
+
+    machine.after_launch = overwrite
+    judgement = judge(case, Device().run(case, programs(case)).contents)
+    assert "x" in [mismatch.buffer for mismatch in judgement.mismatches]
+
+
+def test_it_is_what_a_place_must_be() -> None:
+    assert Finding._fields == Observation._fields
+    assert Ran._fields == places.Ran._fields
+
+
+def test_blocks_that_a_case_leaves_out_count_as_not_run(machine: Machine) -> None:
+    """They run on a GPU; a case says what is left where they do not."""
+    shape = (3, 2, 16)
+    buffers: dict[str, Buffer] = {
+        "x": Input(np.zeros(shape, np.float32)),
+        "out": Output(shape),
+        "at": Input(np.zeros(3, np.uint32)),
+    }
+    launch = Launch(ROPE, ("x", "out", "at"), (2, 3, 1), 1, blocks=((1, 0, 0), (0, 2, 0)))
+    case = Case("some", buffers, (launch,), ())
+
+    def write_all() -> None:
+        start = list(machine.memories)[1]
+        machine.memories[start][GUARD:-GUARD] = 0
+
+    machine.after_launch = write_all
+    out = Device().run(case, programs(case)).contents("out", 0, 96).reshape(shape)
+    written = ~np.isnan(out)
+    assert written[0, 1].all()
+    assert written[2, 0].all()
+    assert written.sum() == 2 * 16
+
+
+def masks_of(*launches: Launch, **outputs: tuple[int, ...]) -> list[list[list[int]]]:
+    """Return the indices of what the chosen blocks write of each output."""
+    case = Case("some", {name: Output(shape) for name, shape in outputs.items()}, launches, ())
+    return [np.argwhere(~mask).tolist() for mask in beside_the_case(case).values()]
+
+
+def test_axes_of_numbers_that_are_alike() -> None:
+    alike = FlashDecodingChunk(head_dim=8, num_heads=8, num_kv_heads=8, chunk_size=5, max_seq_len=23)
+    launch = Launch(alike, ("q", "k", "v", "out", "n", 2), (8, 1, 2), 1, blocks=((7, 0, 1),))
+    assert masks_of(launch, out=(1, 8, 2, 10)) == [[[0, 7, 1, element] for element in range(10)]]
+    square = Launch(Square(height=3, width=3), ("out",), (3, 3, 1), 1, blocks=((0, 1, 0), (2, 0, 0)))
+    assert masks_of(square, out=(3, 3)) == [[[0, 1], [2, 0]]]
+
+
+def test_launches_that_write_parts_of_one_output() -> None:
+    square = Square(height=3, width=3)
+    parts = [Launch(square, ("out",), (3, 3, 1), 1, blocks=(block,)) for block in ((0, 1, 0), (2, 0, 0))]
+    assert masks_of(*parts, out=(3, 3)) == [[[0, 1], [2, 0]]]
+    assert masks_of(*parts, Launch(square, ("out",), (3, 3, 1), 1), out=(3, 3)) == []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Square(Kernel):
+    """One block an element of a matrix."""
+
+    name: ClassVar = "square"
+    summary: ClassVar = ""
+    template: ClassVar = "square.ptx.jinja"
+    arguments: ClassVar = (pointer("out", "f32", "height", "width", role="output", alignment=4),)
+
+    height: Width
+    width: Width
+
+    @property
+    def grid(self) -> tuple[int | str, int | str, int | str]:
+        return (self.height, self.width, 1)
