@@ -1,0 +1,1 @@
+"""Does `ptxtemplates verify` notice a wrong instruction? Mutants of rendered kernels, caught or sorted."""
