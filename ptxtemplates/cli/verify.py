@@ -229,5 +229,6 @@ def _run(task: Task) -> Verdict:
 
 
 def _ignore_interrupts() -> None:
-    """Leave it to the first process to end all of them."""
+    """Leave it to the first process to end all of them, at once and without a word."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -29,6 +29,9 @@ STEPS: Final = 300
 STEPS_BESIDE: Final = 3_000
 """The same for all that is done once."""
 
+MOST_ROWS: Final = 65_535
+"""That a grid has in y."""
+
 
 class Input(NamedTuple):
     """A buffer that is filled before the first launch.
@@ -207,3 +210,18 @@ def flat(shape: tuple[int, ...], *index: int) -> int:
     for number, extent in zip(index, shape, strict=False):
         place = place * extent + number
     return place * math.prod(shape[len(index) :])
+
+
+def some_rows(rng: np.random.Generator, *crossings: int) -> list[int]:
+    """Return rows of every magnitude: the last legal one, those around powers of two, and random ones.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Decides the random ones.
+    *crossings : int
+        Rows that are wanted too; those that are not legal are left out.
+    """
+    around = {2**bits + offset for bits in range(16) for offset in (-1, 0, 1)}
+    rows = {MOST_ROWS - 1, *around, *map(int, rng.integers(0, MOST_ROWS, 16)), *crossings}
+    return sorted(row for row in rows if row < MOST_ROWS)

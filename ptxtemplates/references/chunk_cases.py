@@ -21,6 +21,7 @@ from ptxtemplates.references.case import (
     flat,
     launch,
 )
+from ptxtemplates.references.chunk_places import FEW_KEYS, chunk_numbers, last_places, last_rows
 from ptxtemplates.references.flash_decoding import Bounded, Scores, attended, partial, scored
 
 if TYPE_CHECKING:
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-MOST_CHUNKS: Final = 65_535
 NAN, INFINITY = np.float32("nan"), np.float32("inf")
-FEW_KEYS: Final = 9
-"""Enough for a last step that is not full, where a case is not about the number of keys."""
+MANY_KEYS: Final = 38
+"""Enough for many steps, and more than a warp has threads; the last step is not full."""
+
+SLOT: Final = 64
+"""Elements that a warp holds in one pair of registers of each lane."""
 
 
 class Step(NamedTuple):
@@ -80,8 +83,9 @@ def _step(
     chunks: int,
     heads: Sequence[int],
     spread: float = 1.0,
+    behind: int = 2 * FEW_KEYS,
 ) -> Step:
-    """Make a step; keys beyond a row's length are NaN, values infinite. `spread` scales the scores."""
+    """Make a step; behind the keys of a row are `behind` NaN ones. `spread` scales the scores."""
     rows = len(lengths)
     query = np.full((rows, kernel.num_heads, kernel.head_dim), NAN, np.float32)
     query[:, heads] = spread * rng.standard_normal((rows, len(heads), kernel.head_dim))
@@ -89,7 +93,7 @@ def _step(
     values: list[dict[int, Floats]] = []
     for length in lengths:
         present = min(length, kernel.max_seq_len, chunks * kernel.chunk_size)
-        room = min(present + 2 * FEW_KEYS, kernel.max_seq_len)
+        room = min(present + behind, kernel.max_seq_len)
         for beyond, tensors in ((NAN, keys), (INFINITY, values)):
             tensors.append({})
             for kv_head in sorted({_kv_head(kernel, head) for head in heads}):
@@ -113,15 +117,16 @@ def _scores(
 
 
 def _partial(kernel: FlashDecodingChunk, step: Step, row: int, head: int, chunk: int) -> Bounded:
-    """Return the exact partial of a chunk; NaN values, which are free, if it is empty."""
+    """Return the exact partial of a chunk; NaN values, which are free, if no key counts."""
     first = chunk * kernel.chunk_size
     last = min(first + kernel.chunk_size, _used(kernel, step, row))
-    if first >= last:
-        exact = np.full(kernel.head_dim + 2, np.nan)
-        exact[-2:] = -np.inf, 0
-        return Bounded(exact, np.zeros(kernel.head_dim + 2))
-    scores, values = _scores(kernel, step, row, head, slice(first, last))
-    return partial(kernel, scores, values.astype(np.float64))
+    if first < last:
+        scores, values = _scores(kernel, step, row, head, slice(first, last))
+        if not np.isneginf(scores.exact).all():
+            return partial(kernel, scores, values.astype(np.float64))
+    exact = np.full(kernel.head_dim + 2, np.nan)
+    exact[-2:] = -np.inf, 0
+    return Bounded(exact, np.zeros(kernel.head_dim + 2))
 
 
 def _buffers(kernel: FlashDecodingChunk, step: Step, prefix: str = "") -> dict[str, Buffer]:
@@ -152,7 +157,10 @@ def _launch(kernel: FlashDecodingChunk, step: Step, prefix: str = "") -> Launch:
 
 
 def _expected(kernel: FlashDecodingChunk, step: Step) -> Close:
-    """Return what all partials must be; those of heads that do not run stay NaN."""
+    """Return what all partials must be; those of heads that do not run stay NaN.
+
+    Of a chunk with a NaN score the maximum may be anything: that of its other keys, or none.
+    """
     shape = (*step.query.shape[:2], step.chunks, kernel.head_dim + 2)
     exact, bound, free = np.full(shape, np.nan), np.zeros(shape), np.zeros(shape, np.bool_)
     for row in range(len(step.lengths)):
@@ -160,6 +168,7 @@ def _expected(kernel: FlashDecodingChunk, step: Step) -> Close:
             for chunk in range(step.chunks):
                 exact[row, head, chunk], bound[row, head, chunk] = _partial(kernel, step, row, head, chunk)
                 free[row, head, chunk, :-2] = exact[row, head, chunk, -2] == -np.inf
+                free[row, head, chunk, -2] = np.isnan(exact[row, head, chunk, -2])
     return Close("partials", exact, bound, free)
 
 
@@ -168,17 +177,26 @@ def _setup(kernel: FlashDecodingChunk, step: Step) -> Setup:
 
 
 def lengths(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
-    """Take lengths around multiples of chunk_size, most with empty chunks; beyond are NaN and infinity."""
+    """Take lengths around multiples of chunk_size, most with empty chunks; beyond are NaN and infinity.
+
+    The last value of each row is infinite in one element, which a weight of 0 would make NaN.
+    """
     size = kernel.chunk_size
-    around = [0, 1, size - 1, size, size + 1, size + size // 4, 2 * size + size // 2, 3 * size, 2**32 - 1]
-    limited = [length if length == around[-1] else min(length, kernel.max_seq_len) for length in around]
-    return _setup(kernel, _step(kernel, rng, limited, 3, _some_heads(kernel)))
+    around = [0, 1, size - 1, size, size + 1, size + 2, size + size // 4, 2 * size + size // 2, 3 * size]
+    limited = [*(min(length, kernel.max_seq_len) for length in around), 2**32 - 1]
+    step = _step(kernel, rng, limited, 3, _some_heads(kernel))
+    for row, tensors in enumerate(step.values):
+        if used := _used(kernel, step, row):
+            for tensor in tensors.values():
+                tensor[used - 1, row % kernel.head_dim] = INFINITY
+    return _setup(kernel, step)
 
 
 def every_head(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
-    """Use all heads, with a few keys."""
-    few = min(FEW_KEYS, kernel.max_seq_len)
-    return _setup(kernel, _step(kernel, rng, [few], 1, range(kernel.num_heads)))
+    """Use all heads, with enough keys for many steps, in one or two chunks; nothing lies behind them."""
+    many = min(MANY_KEYS, kernel.max_seq_len)
+    chunks = 1 if many <= kernel.chunk_size else 2
+    return _setup(kernel, _step(kernel, rng, [many], chunks, range(kernel.num_heads), behind=0))
 
 
 def far_scores(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
@@ -194,30 +212,88 @@ def far_scores(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
     return _setup(kernel, step)
 
 
-def spoilt_keys(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
-    """Spoil a key by NaN: sum and values of its chunk are NaN for the heads that read it, and no others.
+def magnitudes(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
+    """Take values, queries and keys of magnitudes over the whole range of float32; nothing overflows."""
+    few = min(FEW_KEYS, kernel.max_seq_len)
+    step = _step(kernel, rng, [1, few, few], 1, _some_heads(kernel))
+    for tensor in step.values[0].values():  # of a single key they come back as they are
+        tensor[0] = np.copysign(rng.uniform(2.0**126, 1.9 * 2.0**127, kernel.head_dim), tensor[0])
+    for tensor in step.values[1].values():
+        tensor *= 2.0 ** rng.integers(-120, 119, kernel.head_dim)
+    factors = 2.0 ** rng.integers(-60, 61, kernel.head_dim)
+    step.query[2] *= factors
+    for tensor in step.keys[2].values():
+        tensor /= factors
+    return _setup(kernel, step)
 
-    In another row the last value is infinite: the result is infinite too, and not NaN.
+
+def subnormal_values(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
+    """Take values, scores, weights, and a rescaling factor, below the normal numbers: none is flushed to 0.
+
+    A weight of e^-92 is seen where values are large, and that of the key with the maximal score is 0.
     """
     few = min(FEW_KEYS, kernel.max_seq_len)
-    step = _step(kernel, rng, [few] * 3, 1, _some_heads(kernel))
-    kv_head = _kv_head(kernel, step.heads[int(rng.integers(len(step.heads)))])
-    step.values[2][kv_head][min(few, kernel.chunk_size) - 1] = INFINITY
-    close = _expected(kernel, step)
-    step.keys[1][kv_head][int(rng.integers(min(few, kernel.chunk_size))), 3] = NAN
-    assert close.free is not None
-    for head in step.heads:
-        if _kv_head(kernel, head) == kv_head:
-            close.exact[1, head, 0] = np.nan
-            close.free[1, head, 0, -2] = True
-    return Setup(_buffers(kernel, step), (_launch(kernel, step),), (close,))
+    step = _step(kernel, rng, [few] * 4, 1, _some_heads(kernel))
+    for tensor in step.values[0].values():
+        tensor *= np.float32(2.0**-135)
+    # all scores are negative: one that loses a term, or all, is the maximum
+    step.query[1] = np.float32(-(2.0**-135)) * np.abs(step.query[1])
+    for tensor in step.keys[1].values():
+        np.abs(tensor, out=tensor)
+    step.query[2:, :, 0] = 1 / kernel.scale
+    for row, highest in ((2, 0), (3, min(few, kernel.chunk_size) - 1)):
+        for keys, values in zip(step.keys[row].values(), step.values[row].values(), strict=True):
+            keys[:few, 0] = -92
+            values *= np.float32(2.0**60)
+            keys[highest, 0], values[highest] = 0, 0
+    return _setup(kernel, step)
+
+
+def spoilt_keys(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
+    """Spoil keys, queries and values, at random, in every register of a lane and every key of a step.
+
+    A NaN in a key or query spoils sum and values for the heads that read it; a score of infinity does too,
+    and one of -infinity counts nothing, nor do those of a whole chunk. A NaN value spoils its element, and an
+    infinite one makes an infinity of it. What is beside stays as it is.
+    """
+    few = min(FEW_KEYS, kernel.max_seq_len, kernel.chunk_size)
+    elements = _an_element_of_each_register(kernel, rng)
+    slots = range(min(few, kernel.at_once))
+    step = _step(kernel, rng, [few] * (5 + 2 * len(elements) + 2 * len(slots)), 1, _some_heads(kernel))
+    head = step.heads[int(rng.integers(len(step.heads)))]
+    kv_head = _kv_head(kernel, head)
+    rows = iter(range(1, len(step.lengths)))  # the first one is as it should be
+    for element in elements:
+        step.keys[next(rows)][kv_head][int(rng.integers(few)), element] = NAN
+        step.query[next(rows), head, element] = NAN
+    order = np.array([few - 1, *rng.permutation(few - 1)])
+    pairs = np.arange(0, kernel.head_dim // 2, 2)  # every second one: the others are beside
+    for value in (NAN, INFINITY, -INFINITY):
+        tensor = step.values[next(rows)][kv_head]
+        for own in (2 * pairs, 2 * pairs + 1):
+            tensor[order[pairs // 2 % few], own] = value
+    element = int(rng.integers(kernel.head_dim))
+    single = [rng.choice(np.arange(slot, few, kernel.at_once), 1) for slot in slots]
+    for sign, spoilt in ((1, single), (-1, [*single, np.arange(few)])):
+        for keys in spoilt:
+            row = next(rows)
+            infinity = sign * np.copysign(INFINITY, step.query[row, head, element])
+            step.keys[row][kv_head][keys, element] = infinity
+    with np.errstate(invalid="ignore"):  # NaN of infinities is what is asked for
+        return _setup(kernel, step)
+
+
+def _an_element_of_each_register(kernel: FlashDecodingChunk, rng: np.random.Generator) -> list[int]:
+    """Return a random lane's element for each of the registers that hold a vector: even and odd ones."""
+    ends = [(first, min(first + SLOT, kernel.head_dim)) for first in range(0, kernel.head_dim, SLOT)]
+    return [first + 2 * int(rng.integers((end - first) // 2)) + odd for first, end in ends for odd in (0, 1)]
 
 
 def row_alone(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
-    """Attend alone and in a batch: the bits are the same in every place of it."""
-    few = min(FEW_KEYS, kernel.max_seq_len)
+    """Attend alone and in a batch, nothing behind the keys: the bits are the same in every place of it."""
+    few = min(FEW_KEYS - 1, kernel.max_seq_len)
     rows = int(rng.integers(2, 5))
-    alone = _step(kernel, rng, [few], 1, _some_heads(kernel))
+    alone = _step(kernel, rng, [few], 1, _some_heads(kernel), behind=0)
     batch = alone._replace(
         query=np.repeat(alone.query, rows, axis=0),
         keys=alone.keys * rows,
@@ -264,52 +340,16 @@ def _rows_and_heads(step: Step) -> Iterable[tuple[int, int]]:
     return ((row, head) for row in range(len(step.lengths)) for head in step.heads)
 
 
-def last_places(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
-    """Read the last keys of the last kv head, and write partials beyond 2^32 bytes and 2^32 elements.
-
-    All rows read the same keys. The length exceeds max_seq_len, and max_chunks the chunks that have keys.
-    """
-    heads, width = kernel.num_heads, kernel.head_dim + 2
-    shape = (-(-(2**32) // (heads * MOST_CHUNKS * width)) + 1, heads, MOST_CHUNKS, width)
-    rows = sorted({-(-(2**30) // (heads * MOST_CHUNKS * width)), shape[0] - 1})
-    chunk = min(kernel.max_seq_len - 1, MOST_CHUNKS * kernel.chunk_size - 1) // kernel.chunk_size
-    first = chunk * kernel.chunk_size
-    count = min(kernel.max_seq_len - first, kernel.chunk_size)
-    tensor, queries = (
-        (kernel.num_kv_heads, kernel.max_seq_len, kernel.head_dim),
-        (*shape[:2], kernel.head_dim),
-    )
-    keys, values = (rng.standard_normal((count, kernel.head_dim)).astype(np.float32) for _ in range(2))
-    at = flat(tensor, kernel.num_kv_heads - 1, first)
-    buffers: dict[str, Buffer] = {
-        "k": Sparse(tensor, (Piece(at, keys.reshape(-1)),)),
-        "v": Sparse(tensor, (Piece(at, values.reshape(-1)),)),
-        "k_ptrs": Table(("k",) * shape[0]),
-        "v_ptrs": Table(("v",) * shape[0]),
-        "partials": Sparse(shape),
-        "seq_lens": Input(np.full(shape[0], kernel.max_seq_len + 1, np.uint32)),
-    }
-    pieces, expectations = [], []
-    for row in rows:
-        query = rng.standard_normal(kernel.head_dim).astype(np.float32)
-        pieces.append(Piece(flat(queries, row, heads - 1), query))
-        scores = scored(kernel, query.astype(np.float64), keys.astype(np.float64))
-        exact, bound = partial(kernel, scores, values.astype(np.float64))
-        expectations.append(Close("partials", exact, bound, at=flat(shape, row, heads - 1, chunk)))
-    buffers["q"] = Sparse(queries, tuple(pieces))
-    blocks = [(heads - 1, row, chunk) for row in rows]
-    arguments = ("q", "k_ptrs", "v_ptrs", "partials", "seq_lens", MOST_CHUNKS)
-    sizes = {"rows": shape[0], "max_chunks": MOST_CHUNKS}
-    launched = launch(kernel, *arguments, work=kernel.chunk_size, blocks=blocks, **sizes)
-    return Setup(buffers, (launched,), tuple(expectations))
-
-
 CASES: Final[dict[str, Callable[[FlashDecodingChunk, np.random.Generator], Setup]]] = {
     "lengths": lengths,
     "every-head": every_head,
     "far-scores": far_scores,
+    "magnitudes": magnitudes,
+    "subnormal-values": subnormal_values,
     "spoilt-keys": spoilt_keys,
     "row-alone": row_alone,
     "attention": attention,
+    "chunk-numbers": chunk_numbers,
+    "last-rows": last_rows,
     "last-places": last_places,
 }

@@ -78,8 +78,10 @@ def scored(kernel: FlashDecodingChunk, query: Float64s, keys: Float64s) -> Score
     slots = -(-kernel.head_dim // (2 * WARP))
     magnitudes = kernel.scale * (np.abs(keys) @ np.abs(query))
     error = magnitudes * np.expm1((2 * slots + BUTTERFLY + 2) * U)
+    exact = kernel.scale * (keys @ query)
     # at most 2^10 operations, each off by 2^-150 if it underflows
-    return Scores(kernel.scale * (keys @ query), FLOAT64 * error + kernel.scale * 2.0**-140 + TINY)
+    error = FLOAT64 * error + kernel.scale * 2.0**-140 + TINY
+    return Scores(exact, np.where(np.isneginf(exact), 0.0, error))
 
 
 def partial(kernel: FlashDecodingChunk, scores: Scores, values: Float64s) -> Bounded:

@@ -52,6 +52,32 @@ def table(theta: float, head_dim: int) -> tuple[int, ...]:
     return tuple(entry % 2**64 for entry in turns(theta, head_dim, 64, ROUND_HALF_EVEN))
 
 
+def position_of(entry: int, turn: int) -> int | None:
+    """Return the first 32-bit position at which the kernel turns by `turn` / 2^32; None if there is none.
+
+    The kernel uses the upper 32 bits of entry * position mod 2^64.
+    """
+    position = first_between(entry, 2**64, turn << 32, (turn << 32) + 2**32 - 1)
+    return position if position is not None and position < 2**32 else None
+
+
+def first_between(factor: int, modulus: int, low: int, high: int) -> int | None:
+    """Return the least x >= 0 with low <= factor x mod modulus <= high, by Euclid's algorithm."""
+    if low == 0:
+        return 0
+    factor %= modulus
+    if factor == 0:
+        return None
+    if 2 * factor > modulus:
+        return first_between(modulus - factor, modulus, modulus - high, modulus - low)
+    first = -(-low // factor)
+    if first * factor <= high:
+        return first
+    # no multiple lies between: factor x - modulus y does for the least y with modulus y mod factor between
+    wraps = first_between(modulus % factor, factor, -high % factor, -low % factor)
+    return None if wraps is None else -(-(low + modulus * wraps) // factor)
+
+
 @cache
 def pi(digits: int) -> Decimal:
     """Return pi by the arithmetic-geometric mean (Gauss, Legendre): each step doubles the digits."""

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ptxtemplates.errors import UnknownKernelError
 from ptxtemplates.kernels import BatchedRope, BatchedRopeBackward, FlashDecodingChunk, FlashDecodingReduce
+from ptxtemplates.kernels.rope import Rope, turns
 from ptxtemplates.kernels.rope import pi as machin
-from ptxtemplates.kernels.rope import turns
 from ptxtemplates.references import FAMILIES, baked, cases
-from ptxtemplates.references.case import Close, Input, Sparse, Table
+from ptxtemplates.references.case import MOST_ROWS, Close, Input, Sparse, Table, some_rows
 from ptxtemplates.references.flash_decoding import attended, partial, reduced, scored
-from ptxtemplates.references.rope import directions, pi, rotated, table
+from ptxtemplates.references.rope import directions, first_between, pi, position_of, rotated, table
 from tests.helpers.toy import toy
 from tests.helpers.variants import KERNELS, ROOT
 
@@ -59,6 +61,37 @@ def test_angles(position: int) -> None:
         assert sine[0, pair] == pytest.approx(math.sin(2 * math.pi * fraction), abs=2e-15)
 
 
+@given(st.integers(1, 60).flatmap(lambda modulus: st.tuples(
+    st.just(modulus), st.integers(0, 2 * modulus), *[st.integers(0, modulus - 1)] * 2)))  # fmt: skip
+def test_the_first_multiple_between_two_residues(numbers: tuple[int, int, int, int]) -> None:
+    modulus, factor, *ends = numbers
+    low, high = sorted(ends)
+    between = (x for x in range(modulus) if low <= factor * x % modulus <= high)
+    assert first_between(factor, modulus, low, high) == next(between, None)
+
+
+@pytest.mark.parametrize("variant", [name for name in KERNELS if name.startswith("batched_rope")])
+def test_every_eighth_of_a_turn_is_met(variant: str) -> None:
+    """By some pair, at a 32-bit position; one less and more too."""
+    kernel = KERNELS[variant]
+    assert isinstance(kernel, Rope)
+    [case] = [case for case in cases(kernel, 0) if case.name == "eighths"]
+    positions = case.buffers["positions"]
+    assert isinstance(positions, Input)
+    entries = table(kernel.theta, kernel.head_dim)
+    met = {entry * int(position) % 2**64 >> 32 for position in positions.array for entry in entries}
+    assert met >= {(eighth * 2**29 + offset) % 2**32 for eighth in range(8) for offset in (-1, 0, 1)}
+
+
+def test_a_turn_that_no_position_makes() -> None:
+    """2^32 positions make about 2^32 (1 - 1/e) turns."""
+    [entry] = table(1e4, 2)
+    positions = [position_of(entry, turn) for turn in range(1, 1000)]
+    assert 550 < sum(position is not None for position in positions) < 720
+    for turn, position in enumerate(positions, start=1):
+        assert position is None or entry * position % 2**64 >> 32 == turn
+
+
 def test_rotation_keeps_norms() -> None:
     x = np.random.default_rng(0).standard_normal((3, 2, 8))
     exact = rotated(ROPE, x, [7, 2**31, 2**32 - 1]).exact
@@ -80,6 +113,25 @@ def test_attention_is_softmax_and_its_parts(keys: int) -> None:
     chunks = [slice(first, first + 3) for first in range(0, keys, 3)]
     parts = [partial(kernel, scored(kernel, query, key[chunk]), value[chunk]).exact for chunk in chunks]
     assert (np.abs(reduced(np.array(parts)).exact - out.exact) <= out.bound).all()
+
+
+def test_a_score_of_minus_infinity_counts_nothing() -> None:
+    kernel = FlashDecodingChunk(head_dim=8, num_heads=1, num_kv_heads=1, chunk_size=3, max_seq_len=100)
+    rng = np.random.default_rng(0)
+    query, key, value = rng.standard_normal(8), *rng.standard_normal((2, 3, 8))
+    key[1, 2] = -np.copysign(np.inf, query[2])
+    both = partial(kernel, scored(kernel, query, key[::2]), value[::2])
+    exact, bound = partial(kernel, scored(kernel, query, key), value)
+    assert np.allclose(exact, both.exact, rtol=1e-14)
+    assert (bound >= both.bound * (1 - 1e-9)).all()
+    assert (bound < 1e-5).all()
+
+
+def test_rows_of_every_magnitude() -> None:
+    rows = some_rows(np.random.default_rng(0), 40_000, 70_000)
+    assert {0, 1, 31, 32, 33, 255, 256, 2_048, 32_768, 40_000, MOST_ROWS - 1} <= set(rows)
+    assert rows == sorted(set(rows))
+    assert rows[-1] < MOST_ROWS
 
 
 def test_a_bound_of_far_apart_maxima_is_a_number() -> None:
