@@ -12,6 +12,7 @@ import click
 
 from ptxtemplates.artifacts import build, check
 from ptxtemplates.beside import stale_files, write_files
+from ptxtemplates.cli.parameters import config_option
 from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.config import load, select
 from ptxtemplates.manifest import MANIFEST, parse_manifest, texts_of
@@ -62,7 +63,7 @@ def path_option(*names: str, help: str, **attributes: Any) -> Callable[[F], F]:
 
 
 @click.command("build")
-@path_option("-c", "--config", default=Path("kernels.toml"), show_default=True, help="List of variants.")
+@config_option
 @path_option("--out", default=Path("build"), show_default=True, help="Directory to build into.")
 @click.option(
     "--kernel", "pattern", metavar="GLOB", help="Only variants or kernels of this name; * and ? are wild."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ptxtemplates.cli.parameters import config_option
 from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.errors import MissingExtraError
 
@@ -20,14 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("inspect")
 @click.argument("subjects", nargs=-1, metavar="[VARIANT|FILE.ptx]...")
-@click.option(
-    "-c",
-    "--config",
-    type=click.Path(path_type=Path),
-    default=Path("kernels.toml"),
-    show_default=True,
-    help="List of variants.",
-)
+@config_option
 @click.option(
     "--arch",
     "architectures",

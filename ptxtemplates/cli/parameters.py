@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -82,3 +83,14 @@ def kernel_of(name: str, settings: Iterable[str]) -> Kernel:
                     f"{name}: {field} must be {domains[field].describe()}, not {shown(text)}", field=field
                 ) from None
     return construct(kernel, values)
+
+
+config_option = click.option(
+    "-c",
+    "--config",
+    type=click.Path(path_type=Path),
+    default=Path("kernels.toml"),
+    show_default=True,
+    help="List of variants.",
+)
+"""The list that a command works on."""

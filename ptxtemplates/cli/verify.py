@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
+from ptxtemplates.cli.parameters import config_option
 from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.config import load, select
 from ptxtemplates.errors import MissingExtraError, PtxTemplatesError
@@ -37,14 +38,7 @@ class Task(NamedTuple):
 
 
 @click.command("verify")
-@click.option(
-    "-c",
-    "--config",
-    type=click.Path(path_type=Path),
-    default=Path("kernels.toml"),
-    show_default=True,
-    help="List of variants.",
-)
+@config_option
 @click.option(
     "--kernel",
     "patterns",
@@ -187,9 +181,10 @@ def _on_gpu(place: str) -> bool:
 
 def _verify_on_gpu(tasks: Sequence[Task]) -> tuple[str, list[Verdict]]:
     """Verify kernels on a GPU, one after the other; return its name too."""
-    from ptxtemplates.verification import Gpu, verify
+    from ptxtemplates.gpu.place import Device
+    from ptxtemplates.verification import verify
 
-    gpu = Gpu()
+    gpu = Device()
     jobs = [partial(verify, task.kernel, gpu, seed=task.seed, given=task.given) for task in tasks]
     return gpu.name, _collected(jobs)
 

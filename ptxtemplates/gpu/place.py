@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ptxtemplates.gpu import boundary
 from ptxtemplates.gpu.availability import require
 from ptxtemplates.gpu.blocks import beside_the_case
-from ptxtemplates.gpu.errors import GpuError
 from ptxtemplates.gpu.loading import load_text
 from ptxtemplates.gpu.signature import signature_of
 from ptxtemplates.references.case import Close, Input, Output, Sparse, Table
+from ptxtemplates.references.place import Observation, Ran, SkippedCase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     import cuda.core
     import numpy.typing as npt
 
     from ptxtemplates.kernel import Kernel
     from ptxtemplates.references.case import Buffer, Case, Launch
+    from ptxtemplates.references.place import Text
 
     Bytes = npt.NDArray[np.uint8]
-
-Contents: TypeAlias = "Callable[[str, int, int], npt.NDArray[Any]]"
-"""Takes a buffer's name, a flat index and a size, and returns those elements as they are after a case."""
 
 GUARD: Final = 4096
 """Bytes before and behind each buffer; a multiple of what a device aligns memory to."""
@@ -35,55 +33,6 @@ GUARD: Final = 4096
 GUARD_WORD: Final = 0xA5A5A5A5
 NAN: Final = 0x7FC00000
 """Bits of the float32 that outputs are filled with."""
-
-
-class Text(Protocol):
-    """A PTX text, and the name of the entry in it."""
-
-    @property
-    def text(self) -> str:
-        """PTX."""
-
-    @property
-    def entry(self) -> str:
-        """Name of the kernel in it."""
-
-
-class Finding(NamedTuple):
-    """A mistake that showed beside the results. A GPU does not say which instruction made it.
-
-    Attributes
-    ----------
-    kind, message : str
-        What is wrong, and how.
-    kernel : str
-        Entry of the last launch.
-    line : int
-        0: not known; as `source`, `block` and `thread`.
-    source : None
-    block, thread : tuple of int
-    address : int or None
-        Where, in device memory.
-    buffer : str or None
-        The buffer at fault.
-    """
-
-    kind: str
-    message: str
-    kernel: str
-    line: int
-    source: tuple[str, int] | None
-    block: tuple[int, ...]
-    thread: tuple[int, ...]
-    address: int | None
-    buffer: str | None
-
-
-class Ran(NamedTuple):
-    """The buffers after the last launch, and what showed on the way."""
-
-    contents: Contents
-    findings: tuple[Finding, ...]
 
 
 class Device:
@@ -133,14 +82,16 @@ class Device:
 
         Raises
         ------
+        SkippedCase
+            If its buffers do not fit (see `obstacle`).
         GpuError
-            If its buffers do not fit (see `obstacle`), or the driver reports an error.
+            If the driver reports an error.
         """
         if reason := self.obstacle(case):
-            raise GpuError(reason)
+            raise SkippedCase(reason)
         with boundary.current(self.number):
             buffers = _Buffers(case, self.number, self._stream)
-            findings: list[Finding] = []
+            findings: list[Observation] = []
             first: list[Bytes] = []
             for _ in range(2):
                 buffers.fill()
@@ -216,7 +167,7 @@ class _Buffers:
         dtype = _dtype(self._buffers[name])
         return self._bytes(self.addresses[name] + at * dtype.itemsize, size * dtype.itemsize).view(dtype)
 
-    def overwritten(self, entry: str) -> Iterator[Finding]:
+    def overwritten(self, entry: str) -> Iterator[Observation]:
         """Look at the guard bytes on both sides of each buffer."""
         for name, buffer in self._buffers.items():
             start, end = self.addresses[name], self.addresses[name] + _size(buffer)
@@ -274,7 +225,7 @@ def results_of(case: Case) -> list[tuple[str, int, int]]:
     return parts
 
 
-def _differing(case: Case, first: list[Bytes], second: list[Bytes], entry: str) -> Iterator[Finding]:
+def _differing(case: Case, first: list[Bytes], second: list[Bytes], entry: str) -> Iterator[Observation]:
     """Compare the results of two runs; `first` is empty in the first one."""
     for (name, at, _), before, after in zip(results_of(case), first, second, strict=False):
         differing = np.flatnonzero(before != after)
@@ -284,5 +235,5 @@ def _differing(case: Case, first: list[Bytes], second: list[Bytes], entry: str) 
             yield _finding("not reproducible", message, entry, None, name)
 
 
-def _finding(kind: str, message: str, entry: str, address: int | None, buffer: str) -> Finding:
-    return Finding(kind, message, entry, 0, None, (), (), address, buffer)
+def _finding(kind: str, message: str, entry: str, address: int | None, buffer: str) -> Observation:
+    return Observation(kind, message, entry, 0, None, (), (), address, buffer)

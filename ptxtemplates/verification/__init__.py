@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING
 from ptxtemplates.lazy import lazily
 
 if TYPE_CHECKING:
-    from ptxtemplates.verification.device import Gpu
-    from ptxtemplates.verification.outcomes import Mismatch, Observation, Outcome, Verdict
-    from ptxtemplates.verification.places import Emulator, Place
+    from ptxtemplates.verification.outcomes import Mismatch, Outcome, Verdict
+    from ptxtemplates.verification.places import Emulator
     from ptxtemplates.verification.programs import Program, given_program, program_of
     from ptxtemplates.verification.running import run_cases, verify
 
 __all__ = [
     "Emulator",
-    "Gpu",
     "Mismatch",
-    "Observation",
     "Outcome",
-    "Place",
     "Program",
     "Verdict",
     "given_program",
@@ -34,9 +30,8 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        **dict.fromkeys(("Mismatch", "Observation", "Outcome", "Verdict"), "outcomes"),
-        "Gpu": "device",
-        **dict.fromkeys(("Emulator", "Place"), "places"),
+        **dict.fromkeys(("Mismatch", "Outcome", "Verdict"), "outcomes"),
+        "Emulator": "places",
         **dict.fromkeys(("Program", "given_program", "program_of"), "programs"),
         **dict.fromkeys(("run_cases", "verify"), "running"),
     },

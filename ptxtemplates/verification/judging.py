@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ptxtemplates.references.case import Buffer, Case, SameBytes
-    from ptxtemplates.verification.places import Contents
+    from ptxtemplates.references.place import Contents
 
 
 class Judgement(NamedTuple):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ptxtemplates.errors import PtxTemplatesError
-
-
-class SkippedCase(PtxTemplatesError):
-    """A case that a place cannot run, through no fault of the text."""
+if TYPE_CHECKING:
+    from ptxtemplates.references.place import Observation
 
 
 class Mismatch(NamedTuple):
@@ -33,38 +30,6 @@ class Mismatch(NamedTuple):
     expected: float
     bound: float
     wrong: int
-
-
-class Observation(NamedTuple):
-    """A finding of the place that ran the case: a mistake in an execution, whatever the results.
-
-    Attributes
-    ----------
-    kind, message : str
-        What is wrong, and how.
-    kernel : str
-        Entry that did it.
-    line : int
-        PTX line.
-    source : tuple of (str, int) or None
-        Template line that it comes from.
-    block, thread : tuple of int
-        Who did it.
-    address : int or None
-        Of a wrong access.
-    buffer : str or None
-        The one nearest to it.
-    """
-
-    kind: str
-    message: str
-    kernel: str
-    line: int
-    source: tuple[str, int] | None
-    block: tuple[int, ...]
-    thread: tuple[int, ...]
-    address: int | None
-    buffer: str | None
 
 
 class Outcome(NamedTuple):

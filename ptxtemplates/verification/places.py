@@ -1,44 +1,24 @@
-"""Places that can run a case. Today the emulator; a GPU will be another."""
+"""The emulator as a place that runs cases."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from ptxtemplates.emulator import PointerTable, SparseArray, Unwritten, emulate
 from ptxtemplates.references.case import Input, Output, Table
-from ptxtemplates.verification.outcomes import Observation
+from ptxtemplates.references.place import Observation, Ran
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     import numpy.typing as npt
 
     from ptxtemplates.kernel import Kernel
     from ptxtemplates.references.case import Buffer, Case, Sparse
-    from ptxtemplates.verification.programs import Program
-
-Contents: TypeAlias = "Callable[[str, int, int], npt.NDArray[Any]]"
-"""Takes a buffer's name, a flat index and a size, and returns those elements as they are after a case."""
-
-
-class Ran(NamedTuple):
-    """What a place returns: the buffers after the last launch, and what it found on the way."""
-
-    contents: Contents
-    findings: tuple[Observation, ...]
-
-
-class Place(Protocol):
-    """Where cases run."""
-
-    def run(self, case: Case, programs: Mapping[Kernel, Program]) -> Ran:
-        """Allocate and fill the buffers of a case, launch its kernels in order, give access to the results.
-
-        Outputs are filled with NaN before. `programs` has the text of every kernel that the case launches.
-        """
+    from ptxtemplates.references.place import Text
 
 
 class Emulator:
@@ -58,7 +38,7 @@ class Emulator:
         self._accuracy = accuracy
         self._seed = seed
 
-    def run(self, case: Case, programs: Mapping[Kernel, Program]) -> Ran:
+    def run(self, case: Case, programs: Mapping[Kernel, Text]) -> Ran:
         """Run a case.
 
         Raises

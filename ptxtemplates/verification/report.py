@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ptxtemplates.verification.outcomes import Mismatch, Observation, Outcome, Verdict
+    from ptxtemplates.references.place import Observation
+    from ptxtemplates.verification.outcomes import Mismatch, Outcome, Verdict
 
 SCHEMA_VERSION: Final = 1
 

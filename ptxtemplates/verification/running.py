@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from ptxtemplates.errors import EmulationError
 from ptxtemplates.references import cases
+from ptxtemplates.references.place import SkippedCase
 from ptxtemplates.references.telling import telling
 from ptxtemplates.verification.constants import compare, strict
 from ptxtemplates.verification.judging import Judgement, judge
-from ptxtemplates.verification.outcomes import Outcome, SkippedCase, Verdict
+from ptxtemplates.verification.outcomes import Outcome, Verdict
 from ptxtemplates.verification.programs import program_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from ptxtemplates.kernel import Kernel
     from ptxtemplates.references import Case
-    from ptxtemplates.verification.places import Place
+    from ptxtemplates.references.place import Place
     from ptxtemplates.verification.programs import Program
 
 

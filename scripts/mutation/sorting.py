@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ptxtemplates.kernel import Kernel
     from ptxtemplates.references import Case
+    from ptxtemplates.references.place import Contents
     from ptxtemplates.verification import Outcome
-    from ptxtemplates.verification.places import Contents
     from scripts.mutation.mutators import Mutant
 
 ARCHITECTURE: Final = "sm_80"
