@@ -20,7 +20,7 @@ from ptxtemplates.ptx.datatypes import TYPE_BITS
 from ptxtemplates.ptx.operands import Address, Immediate, Register, Symbol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ptxtemplates.ptx.operands import Operand
     from ptxtemplates.ptx.statements import Instruction
 
-    Load = Callable[[Machine, Access], tuple[Access, list[npt.NDArray[Any]]]]
 
 PARAMETERS: Final = "parameters"
 """Name of the buffer that holds the kernel's parameters."""
