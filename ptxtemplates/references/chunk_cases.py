@@ -259,7 +259,7 @@ def spoilt_keys(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
     few = min(FEW_KEYS, kernel.max_seq_len, kernel.chunk_size)
     elements = _an_element_of_each_register(kernel, rng)
     slots = range(min(few, kernel.at_once))
-    step = _step(kernel, rng, [few] * (5 + 2 * len(elements) + 2 * len(slots)), 1, _some_heads(kernel))
+    step = _step(kernel, rng, [few] * (6 + 2 * len(elements) + 2 * len(slots)), 1, _some_heads(kernel))
     head = step.heads[int(rng.integers(len(step.heads)))]
     kv_head = _kv_head(kernel, head)
     rows = iter(range(1, len(step.lengths)))  # the first one is as it should be
@@ -272,6 +272,8 @@ def spoilt_keys(kernel: FlashDecodingChunk, rng: np.random.Generator) -> Setup:
         tensor = step.values[next(rows)][kv_head]
         for own in (2 * pairs, 2 * pairs + 1):
             tensor[order[pairs // 2 % few], own] = value
+    # the last key is read again where a step has none: all of its value, with a weight of 0
+    step.values[next(rows)][kv_head][few - 1] = INFINITY
     element = int(rng.integers(kernel.head_dim))
     single = [rng.choice(np.arange(slot, few, kernel.at_once), 1) for slot in slots]
     for sign, spoilt in ((1, single), (-1, [*single, np.arange(few)])):
