@@ -253,15 +253,11 @@ class Machine:
         values.reshape(-1)[reach.access.lanes] = part
         return values
 
-    def numbered(self, active: Lanes) -> npt.NDArray[np.int32]:
-        """Return the numbers of the blocks of the active threads."""
-        return self._numbered(self.shape)[1][np.flatnonzero(active)]
-
-    def fence(self, access: Access, scope: int) -> None:
-        """Note that the threads of an access ran a fence."""
-        self.shared.races.fence(access.lanes, self.now)
+    def fence(self, lanes: npt.NDArray[np.int64], scope: int) -> None:
+        """Note that threads, by number, ran a fence."""
+        self.shared.races.fence(lanes, self.now)
         if scope == ANYWHERE:
-            self.memory.conflicts.fence(access.blocks)
+            self.memory.conflicts.fence(self._numbered(self.shape)[1][lanes])
 
     def check_previous(self, access: Access) -> None:
         """Report a use of what the kernel before writes by threads that have not waited for it."""

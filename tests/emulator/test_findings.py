@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from ptxtemplates.emulator import KINDS, Previous, Unwritten
 from tests.emulator.bodies import START, run, text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Case(NamedTuple):
@@ -17,7 +21,7 @@ class Case(NamedTuple):
     wrong: str
     right: str
     line: int = 1
-    options: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
 WORDS = {"module": ".shared .align 16 .b8 s[256];"}

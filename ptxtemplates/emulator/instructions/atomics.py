@@ -101,7 +101,7 @@ def _atomic(instruction: Instruction, spelling: Spelling) -> Effect:
         ]
         before = [np.zeros(reach.access.addresses.size, dtype) for _ in range(count)]
         if fences:
-            machine.fence(reach.access, scope)
+            machine.fence(reach.access.lanes, scope)
 
         for space, access, chosen in by_space(target, reach.access):
             if space == "local":

@@ -40,7 +40,7 @@ def _copy(instruction: Instruction, spelling: Spelling) -> Effect:
         origin = machine.fetch(source.base, "u64", active) + np.uint64(source.offset % (1 << 64))
         reach = machine.reach(machine.full(addresses), active, 4, bytes_ // 4)
         access, places = machine.shared.place(reach.access)
-        kept = np.isin(reach.access.lanes, access.lanes)
+        kept = reach.access.threads_of(access)
         start = machine.part(origin, reach, active)[kept]
         count = np.full(start.size, bytes_, np.int64)
         if limit is not None:

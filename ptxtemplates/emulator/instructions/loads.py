@@ -198,14 +198,15 @@ def load_from(
         good, values, written = machine.local.load(access)
     if good is access:
         return values, written
-    kept = np.isin(access.lanes, good.lanes)
-    return [_filled(value, kept) for value in values], [_filled(flags, kept) for flags in written]
+    return [_filled(access, good, value) for value in values], [
+        _filled(access, good, flags) for flags in written
+    ]
 
 
-def _filled(values: npt.NDArray[Any], kept: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    """Put values where they belong among zeros."""
-    whole = np.zeros(kept.size, values.dtype)
-    whole[kept] = values
+def _filled(access: Access, part: Access, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Put the values of a part of an access where they belong among zeros."""
+    whole = np.zeros(access.lanes.size, values.dtype)
+    whole[access.threads_of(part)] = values
     return whole
 
 
@@ -225,7 +226,7 @@ def _store(instruction: Instruction, spelling: Spelling) -> Effect:
             shape = machine.shape
         reach = machine.reach(addresses, active, target.size, target.count, scope=scope, spread=shape)
         if releases:
-            machine.fence(reach.access, scope)
+            machine.fence(reach.access.lanes, scope)
         parts = [machine.part(value, reach, active) for value in values]
         for space, access, chosen in by_space(target, reach.access):
             if machine.launch.counter is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ptxtemplates.emulator.instructions.effect import Effect, EffectForm
+from ptxtemplates.emulator.instructions.effect import Effect, EffectForm, scope_of
 
 if TYPE_CHECKING:
     from ptxtemplates.emulator.machine import Machine
@@ -16,15 +16,9 @@ if TYPE_CHECKING:
 
 
 def _fence(instruction: Instruction, spelling: Spelling) -> Effect:
-    """``fence``, ``membar``: of the whole GPU or wider."""
-    narrow = spelling.has("cta")
-
-    def execute(machine: Machine, active: Lanes) -> None:
-        machine.shared.races.fence(np.flatnonzero(active), machine.now)
-        if not narrow:
-            machine.memory.conflicts.fence(machine.numbered(active))
-
-    return Effect(execute)
+    """``fence``, ``membar``: of a block, or of the whole GPU and wider."""
+    scope = scope_of(spelling)
+    return Effect(lambda machine, active: machine.fence(np.flatnonzero(active), scope))
 
 
 def _warp_barrier(instruction: Instruction, spelling: Spelling) -> Effect:

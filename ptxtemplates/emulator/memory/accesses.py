@@ -50,6 +50,10 @@ class Access(NamedTuple):
         """Whether threads of a block may meet there."""
         return self.scope > WEAK
 
+    def threads_of(self, part: Access) -> slice | npt.NDArray[np.bool_]:
+        """Return what chooses the threads of a part of this access among values for all of them."""
+        return slice(None) if part is self else np.isin(self.lanes, part.lanes)
+
     def at(self, chosen: npt.NDArray[Any]) -> Access:
         """Return the access of some of the threads, by mask or by number."""
         return self._replace(

@@ -87,20 +87,18 @@ class Conflicts:
 
     def store(self, region: Region, access: Access, places: Indices) -> None:
         """Note a store."""
-        for index in self._granules(places, access.bytes):
-            for kind in (
-                ("writers", "readers") if access.scope == ANYWHERE else ("writers", "readers", "updaters")
-            ):
+        strong = access.scope == ANYWHERE
+        granules = self._granules(places, access.bytes)
+        for index in granules:
+            for kind in ("writers", "readers") if strong else ("writers", "readers", "updaters"):
                 self._look("writes", region, kind, index, access)
-            if access.scope == ANYWHERE:
+            if strong:
                 self._note(region, "updaters", index, access.blocks)
-                continue
-        self._remember("updaters" if access.scope == ANYWHERE else "writers", access)
-        if access.scope != ANYWHERE:
-            for index in self._granules(places, access.bytes):
-                self._of(region, "writers")[index] = access.blocks
-                # threads of two blocks in one instruction: the later one has overwritten the earlier
-                self._look("writes", region, "writers", index, access)
+        self._remember("updaters" if strong else "writers", access)
+        for index in () if strong else granules:
+            self._of(region, "writers")[index] = access.blocks
+            # threads of two blocks in one instruction: the later one has overwritten the earlier
+            self._look("writes", region, "writers", index, access)
 
     def update(self, region: Region, access: Access, places: Indices, *, compares: bool) -> None:
         """Note an atomic operation; one that compares may follow a plain read of what it expects."""

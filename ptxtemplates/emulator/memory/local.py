@@ -48,12 +48,9 @@ class LocalMemory:
     def store(self, access: Access, values: list[npt.NDArray[Any]], known: list[Flags | None]) -> None:
         """Write elements; what is not known of them stays unwritten."""
         good, places = self._memory.place(access, access.lanes)
-        if good is not access:
-            kept = np.isin(access.lanes, good.lanes)
-            values = [value[kept] for value in values]
-            known = [None if flags is None else flags[kept] for flags in known]
-        self._memory.store(good, places, values)
+        kept = access.threads_of(good)
+        self._memory.store(good, places, [value[kept] for value in values])
         written = self._memory.written(good.size)
         for number, flags in enumerate(known):
             if flags is not None:
-                written[places[~flags] // good.size + number] = False
+                written[places[~flags[kept]] // good.size + number] = False

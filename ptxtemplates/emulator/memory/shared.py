@@ -62,10 +62,8 @@ class SharedMemory:
     def store(self, access: Access, values: list[npt.NDArray[Any]]) -> None:
         """Write the elements of each thread."""
         good, places = self.place(access)
-        if good is not access:
-            kept = np.isin(access.lanes, good.lanes)
-            values = [value[kept] for value in values]
-        self.store_at(good, places, values)
+        kept = access.threads_of(good)
+        self.store_at(good, places, [value[kept] for value in values])
 
     def store_at(self, access: Access, places: Indices, values: list[npt.NDArray[Any]]) -> None:
         """Write elements where they are kept; threads that write one place at once must agree."""
@@ -88,8 +86,7 @@ class SharedMemory:
         for index, report in self._granules(good, places):
             self.races.write(index, good.lanes, self._machine.now, report, strong=True, compares=compares)
         self._memory.check_written(good, places)
-        kept = slice(None) if good is access else np.flatnonzero(np.isin(access.lanes, good.lanes))
-        change(self._memory.elements(access.size), places // access.size, kept)
+        change(self._memory.elements(access.size), places // access.size, access.threads_of(good))
 
     def place(self, access: Access) -> tuple[Access, Indices]:
         """Return the part of an access that is right, and where its bytes are kept."""
