@@ -13,7 +13,7 @@ from ptxtemplates.emulator.findings import Finding, Lines
 from ptxtemplates.emulator.grid import Blocks, special_registers
 from ptxtemplates.emulator.loading import content_of, parameter_bytes, place
 from ptxtemplates.emulator.machine import Launch, Machine
-from ptxtemplates.emulator.memory.buffers import Memory
+from ptxtemplates.emulator.memory.buffers import PARAMETERS, Memory
 from ptxtemplates.emulator.memory.instances import Placed, laid_out
 from ptxtemplates.emulator.memory.races import SHADOW
 from ptxtemplates.emulator.operations import UnsupportedInstruction, Worst
@@ -131,7 +131,7 @@ def emulate(
     every = Blocks(grid, blocks)
     memory = Memory(report, program.granules["global"], every)
     bits = bytearray(prepared.parameter_bytes)
-    memory.add("parameters", np.frombuffer(bits, np.uint8), constant=True)
+    memory.add(PARAMETERS, np.frombuffer(bits, np.uint8), constant=True)
     for variable in prepared.variables:
         content = content_of(variable, prepared.addresses)
         memory.add(variable.name, content, constant=variable.space == "const")
@@ -191,7 +191,7 @@ def _prepare(text: str, entry: str, seed: int | None) -> _Prepared:
         end += -end % parameter.natural_alignment
         offsets[parameter.name] = end
         end += parameter_bytes(parameter)
-    start = memory.add("parameters", np.zeros(end, np.uint8)).base
+    start = memory.add(PARAMETERS, np.zeros(end, np.uint8)).base
     addresses = {name: start + offset for name, offset in offsets.items()}
     variables = [
         variable

@@ -13,7 +13,7 @@ import numpy as np
 
 from ptxtemplates.emulator.instructions.effect import Effect, EffectForm, flat, scope_of, type_of, unsupported
 from ptxtemplates.emulator.memory.accesses import WEAK
-from ptxtemplates.emulator.memory.buffers import FIRST_ADDRESS
+from ptxtemplates.emulator.memory.buffers import FIRST_ADDRESS, PARAMETERS
 from ptxtemplates.emulator.operations import DTYPES
 from ptxtemplates.emulator.types import BITS
 from ptxtemplates.ptx.datatypes import TYPE_BITS
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from ptxtemplates.ptx.operands import Operand
     from ptxtemplates.ptx.statements import Instruction
 
-
-PARAMETERS: Final = "parameters"
-"""Name of the buffer that holds the kernel's parameters."""
 
 WINDOWS: Final = {"shared": 1 << 32, "local": 3 << 31}
 """Where the addresses of two spaces lie in the generic one; each window has 2 GiB."""

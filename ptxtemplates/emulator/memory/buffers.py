@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     Report = Callable[..., None]
 
 FIRST_ADDRESS: Final = 1 << 33
+PARAMETERS: Final = "parameters"
+"""Name of the buffer that holds the kernel's parameters; it comes first."""
+
 GAP: Final = (1 << 32) + (1 << 20)
 ALIGNMENT: Final = 256
 """Of every buffer, as `cudaMalloc` gives."""
