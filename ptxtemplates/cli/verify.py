@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import signal
-import sys
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,9 +15,10 @@ from ptxtemplates.cli.parameters import config_option
 from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.config import load, select
 from ptxtemplates.errors import MissingExtraError, PtxTemplatesError
+from ptxtemplates.processes import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ptxtemplates.kernel import Kernel
     from ptxtemplates.verification import Program, Verdict
@@ -132,7 +128,7 @@ def command(
         if _on_gpu(place):
             device, verdicts = _verify_on_gpu(tasks)
         else:
-            verdicts = _verify(tasks, jobs or os.cpu_count() or 1)
+            verdicts = each(_run, tasks, jobs or os.cpu_count() or 1, with_progress("verifying"))
     except PtxTemplatesError as error:
         # of an instruction that is not emulated; its class would bring NumPy in here
         instruction = getattr(error, "instruction", None)
@@ -186,33 +182,7 @@ def _verify_on_gpu(tasks: Sequence[Task]) -> tuple[str, list[Verdict]]:
 
     gpu = Device()
     jobs = [partial(verify, task.kernel, gpu, seed=task.seed, given=task.given) for task in tasks]
-    return gpu.name, _collected(jobs)
-
-
-def _verify(tasks: Sequence[Task], jobs: int) -> list[Verdict]:
-    """Verify kernels, in their order; in processes of their own where that is of use."""
-    if jobs == 1 or len(tasks) < 2:
-        return _collected([partial(_run, task) for task in tasks])
-    # forked, a process has the kernels that a user's own script registers. Elsewhere they are imported again
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    with ProcessPoolExecutor(min(jobs, len(tasks)), context, _ignore_interrupts) as pool:
-        try:
-            return _collected([pool.submit(_run, task).result for task in tasks])
-        except BrokenProcessPool as error:
-            raise click.ClickException(
-                "a process that verifies kernels ended before its time; -j 1 works without them"
-            ) from error
-        except BaseException:
-            # what is running is of no use any more
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _collected(jobs: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
-    return [job() for job in with_progress("verifying")(jobs)]
+    return gpu.name, [job() for job in with_progress("verifying")(jobs)]
 
 
 def _run(task: Task) -> Verdict:
@@ -221,9 +191,3 @@ def _run(task: Task) -> Verdict:
 
     place = Emulator(task.accuracy, task.seed)
     return verify(task.kernel, place, seed=task.seed, given=task.given)
-
-
-def _ignore_interrupts() -> None:
-    """Leave it to the first process to end all of them, at once and without a word."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
