@@ -17,7 +17,7 @@ import pytest
 
 from ptxtemplates.gpu import arrays, availability, boundary, launching, loading
 from ptxtemplates.kernels import BatchedRope, FlashDecodingChunk
-from tests.gpu.standins import CupyArray, DlpackArray, Machine, Tensor
+from tests.gpu.standins import CupyArray, DlpackArray, JaxArray, Machine, Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,8 @@ LAUNCHES: Final = {
     )
     for kernel in (ROPE, CHUNK)
     for how, array in (
-        ("PyTorch", Tensor), ("CuPy", CupyArray), ("DLPack", DlpackArray), ("addresses", address)
+        ("PyTorch", Tensor), ("CuPy", CupyArray), ("JAX", JaxArray), ("DLPack", DlpackArray),
+        ("addresses", address),
     )
     for checked in (True, False)
     if array is not address or not checked
@@ -68,9 +69,11 @@ LAUNCHES: Final = {
 @pytest.fixture(autouse=True)
 def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a launch that does nothing in the place of cuda.core's, and stand-ins in that of libraries."""
-    for name, kind in (("torch", "Tensor"), ("cupy", "ndarray")):
+    for name, kind, standin in (
+        ("torch", "Tensor", Tensor), ("cupy", "ndarray", CupyArray), ("jax", "Array", JaxArray)
+    ):  # fmt: skip
         module = ModuleType(name)
-        monkeypatch.setattr(module, kind, {"torch": Tensor, "cupy": CupyArray}[name], raising=False)
+        monkeypatch.setattr(module, kind, standin, raising=False)
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(availability, "_decided", [None])
     monkeypatch.setattr(loading, "_loaded", {})
@@ -124,7 +127,7 @@ def test_where_it_goes() -> None:
     tensors, exported = [Tensor(array) for array in given], [DlpackArray(array) for array in given]
     loaded.launch(stream, *tensors)
     view = boundary.strided_view()
-    # NumPy exports in C, as CuPy and JAX do; its own arrays are read otherwise, being the host's
+    # NumPy exports in C; its own arrays are read otherwise, being the host's
     parts: dict[str, Callable[[], Any]] = {
         "reading 3 tensors": lambda: [arrays.READERS[Tensor].whole(tensor) for tensor in tensors],
         "reading 3 arrays by DLPack": lambda: [

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
 
-from ptxtemplates.gpu import boundary
+from ptxtemplates.gpu import arrays, boundary
 from ptxtemplates.gpu.arrays import HOST, NOWHERE, dtype_name, is_contiguous, read
-from tests.gpu.standins import CPU, MANAGED, PINNED, DlpackArray, InterfaceArray
+from tests.gpu.standins import CPU, MANAGED, PINNED, DlpackArray, InterfaceArray, JaxArray
 
 if TYPE_CHECKING:
     from tests.gpu.standins import Machine
@@ -42,6 +44,65 @@ def test_read_only_dlpack() -> None:
     frozen = ARRAY.copy()
     frozen.flags.writeable = False
     assert read(DlpackArray(frozen))[1].read_only
+
+
+@pytest.fixture
+def jax(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("jax")
+    monkeypatch.setattr(module, "Array", JaxArray, raising=False)
+    monkeypatch.setitem(sys.modules, "jax", module)
+
+
+def test_jax_exports_one_of_those_that_are_alike(jax: None) -> None:
+    first, second = JaxArray(ARRAY, device=1), JaxArray(ARRAY.copy(), device=1)
+    of_first, of_second = read(first), read(second)
+    assert (of_first[0], of_second[0]) == (first.array.ctypes.data, second.array.ctypes.data)
+    assert of_first[1] == of_second[1] == read(DlpackArray(ARRAY, device=1))[1]
+    assert (len(first.exports), len(second.exports)) == (1, 0)
+    assert arrays.READERS[JaxArray].address(second) == second.array.ctypes.data
+
+
+@pytest.mark.parametrize(
+    ("other", "device"),
+    [
+        (ARRAY, 2),
+        (ARRAY[:1], 1),
+        (ARRAY.view(np.uint32), 1),
+        (np.asfortranarray(ARRAY), 1),
+    ],
+)
+def test_jax_arrays_that_differ_are_not_taken_for_alike(jax: None, other: Any, device: int) -> None:
+    read(JaxArray(ARRAY, device=1))
+    assert read(JaxArray(other, device=device))[1] == read(DlpackArray(other, device=device))[1]
+
+
+def test_jax_without_what_it_is_read_by(jax: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(JaxArray, "unsafe_buffer_pointer")
+    array = JaxArray(ARRAY)
+    assert read(array) == read(array) == read(DlpackArray(ARRAY))
+    assert len(array.exports) == 2
+
+
+def test_few_kinds_of_jax_arrays_are_remembered(jax: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "KEPT", 2)
+    array = JaxArray(ARRAY)
+    for extent in (4, 1, 2, 4):
+        read(JaxArray(ARRAY[..., :extent]))
+    read(array)
+    assert not array.exports, "seen just before"
+    read(JaxArray(ARRAY[..., :3]))
+    read(array)
+    assert array.exports, "forgotten"
+
+
+def test_jax_itself_is_read_as_by_dlpack(machine: Machine) -> None:
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    for array in (ARRAY, ARRAY[0], ARRAY.T, np.arange(3, dtype=np.uint32), np.zeros((0, 2), np.float32)):
+        alike = [jax.device_put(array) for _ in range(2)]
+        by_dlpack = arrays._dlpack_reader(boundary.strided_view())
+        assert [arrays.READERS[type(one)].whole(one) for one in alike] == [*map(by_dlpack.whole, alike)]
+        assert [arrays.READERS[type(one)].address(one) for one in alike] == [*map(by_dlpack.address, alike)]
+    assert arrays.READERS[type(alike[0])].address.__code__ is not by_dlpack.address.__code__
 
 
 def test_interface(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
