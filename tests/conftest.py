@@ -7,6 +7,10 @@ import os
 import pytest
 
 from ptxtemplates.gpu import unavailable
+from tests.gpu import reporting
+from tests.gpu.reporting import tell
+
+__all__ = ["tell"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -14,6 +18,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--require-gpu", action="store_true", help="fail tests marked gpu where there is none, not skip them"
     )
+    reporting.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Write a report where one is asked for."""
+    reporting.configure(config)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

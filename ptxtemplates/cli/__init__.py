@@ -13,7 +13,9 @@ from ptxtemplates.errors import PtxTemplatesError
 from ptxtemplates.version import VERSION
 
 COMMANDS: Final = {
+    "bench": "Measure kernels on a GPU, against a copy, an empty kernel and other libraries.",
     "build": "Render every listed kernel into a build directory.",
+    "diff": "Compare two sets of kernels: text, contract, cost, and whether they still compute the same.",
     "inspect": "Show registers, spills, shared memory and occupancy of kernels, and their machine code.",
     "lint": "Look for mistakes in PTX files that an assembler lets pass.",
     "list": "Show the kernels and their parameters.",

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from ptxtemplates.cli.shapes import asked_of, share_of
 from ptxtemplates.emulator import emulate
 from ptxtemplates.emulator.operations import UnsupportedInstruction
 from ptxtemplates.errors import EmulationError
 from ptxtemplates.references.case import Table
-from ptxtemplates.references.launches import run_time_sizes, sizes_of, typical_launch
+from ptxtemplates.references.launches import sizes_of, typical_launch
 from ptxtemplates.rendering import render
 from ptxtemplates.verification.places import allocated, argument_of
 
@@ -74,34 +75,8 @@ def planned(kernels: Sequence[Kernel], shapes: Iterable[str]) -> list[Plan]:
     ParameterError
         If a value is not allowed, or no kernel has a size of that name.
     """
-    asked = _sizes(shapes)
-    known = {name for kernel in kernels for name in run_time_sizes(kernel)}
-    return [
-        Plan(
-            kernel,
-            sizes_of(
-                kernel,
-                {
-                    name: value
-                    for name, value in asked.items()
-                    if name in run_time_sizes(kernel) or name not in known
-                },
-            ),
-        )
-        for kernel in kernels
-    ]
-
-
-def _sizes(shapes: Iterable[str]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for word in (word for shape in shapes for word in shape.split(",")):
-        name, _, value = word.partition("=")
-        if not (name.isidentifier() and value.isascii() and value.isdecimal()):
-            raise click.UsageError(f"--shape takes SIZE=N,... such as rows=4,max_chunks=16, not {word!r}")
-        if name in sizes:
-            raise click.UsageError(f"--shape gives {name} twice")
-        sizes[name] = int(value)
-    return sizes
+    asked = asked_of(kernels, shapes)
+    return [Plan(kernel, sizes_of(kernel, share_of(kernel, asked))) for kernel in kernels]
 
 
 def count(plan: Plan) -> Counted:

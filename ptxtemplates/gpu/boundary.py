@@ -16,8 +16,8 @@ from ptxtemplates.gpu.errors import GpuError, LaunchError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cuda.core import Buffer, Kernel, LaunchConfig, Stream
-    from cuda.core.graph import GraphBuilder
+    from cuda.core import Buffer, Event, Kernel, LaunchConfig, Stream
+    from cuda.core.graph import Graph, GraphBuilder
     from cuda.core.typing import IsStreamType
     from cuda.core.utils import StridedMemoryView
 
@@ -90,6 +90,13 @@ def name(device: int) -> str:
     return found
 
 
+def l2_size(device: int) -> int:
+    """Return the bytes of a device's L2 cache."""
+    from cuda.core import Device
+
+    return int(Device(device).properties.l2_cache_size)
+
+
 def free_memory(device: int) -> int:
     """Return how many bytes can be allocated: free ones, and those that the memory resource has kept."""
     from cuda.bindings import driver
@@ -148,11 +155,11 @@ def load(code: bytes, *, assembled: bool, entry: str, device: int) -> Kernel:
     return kernel
 
 
-def configuration(grid: Block, block: Block, shared_memory: int) -> LaunchConfig:
+def configuration(grid: Block, block: Block) -> LaunchConfig:
     """Describe the blocks of a launch."""
     from cuda.core import LaunchConfig
 
-    return LaunchConfig(grid=grid, block=block, shmem_size=shared_memory)
+    return LaunchConfig(grid=grid, block=block)
 
 
 def launcher() -> Callable[..., None]:
@@ -197,6 +204,37 @@ def allocate(device: int, size: int, stream: Stream) -> Buffer:
     return Device(device).allocate(size, stream=stream)
 
 
+class Allocation:
+    """Memory of cuMemAlloc, which is of no pool and in the order of no stream.
+
+    Attributes
+    ----------
+    handle : int
+        Its address.
+    """
+
+    def __init__(self, device: int, size: int) -> None:
+        from cuda.bindings import driver
+
+        self._device = device
+        with current(device):
+            code, pointer = driver.cuMemAlloc(size)
+        _check(code)
+        self.handle = int(pointer)
+
+    def __del__(self) -> None:
+        from cuda.bindings import driver
+
+        if hasattr(self, "handle"):
+            with current(self._device):
+                driver.cuMemFree(self.handle)
+
+
+def allocate_alone(device: int, size: int) -> Allocation:
+    """Allocate bytes from no pool: memory of which compute-sanitizer knows both ends, and can pad them."""
+    return Allocation(device, size)
+
+
 def copy_to_device(pointer: int, source: int, size: int, stream: Stream) -> None:
     """Copy bytes from an address of the host, in the order of a stream."""
     from cuda.bindings import driver
@@ -209,6 +247,13 @@ def copy_to_host(target: int, pointer: int, size: int, stream: Stream) -> None:
     from cuda.bindings import driver
 
     _check(*driver.cuMemcpyDtoHAsync(target, pointer, size, stream.handle))
+
+
+def copy_on_device(target: int, pointer: int, size: int, stream: Stream) -> None:
+    """Copy bytes from one place of device memory to another, in the order of a stream."""
+    from cuda.bindings import driver
+
+    _check(*driver.cuMemcpyDtoDAsync(target, pointer, size, stream.handle))
 
 
 def fill(pointer: int, word: int, words: int, stream: Stream) -> None:
@@ -229,6 +274,52 @@ def create_stream(device: int) -> Stream:
 
     with current(device):
         return Device(device).create_stream()
+
+
+def handle_of(stream: Stream) -> int:
+    """Return a stream's handle, as other libraries take it."""
+    return int(stream.handle)
+
+
+def capture(stream: Stream, enqueue: Callable[[Stream], None]) -> Graph:
+    """Return the graph of what a function puts on the stream that it is given; nothing of it is executed."""
+    builder = stream.create_graph_builder()
+    builder.begin_building()
+    try:
+        try:
+            enqueue(builder.stream)
+        finally:  # or the stream would be capturing for ever
+            builder.end_building()
+        graph = builder.complete()
+        graph.upload(stream)
+    finally:
+        builder.close()
+    return graph
+
+
+def replay(graph: Graph, stream: Stream) -> None:
+    """Put what a graph has captured on a stream."""
+    graph.launch(stream)
+
+
+def create_event(device: int) -> Event:
+    """Make an event that has a time."""
+    from cuda.core import Device, EventOptions
+
+    with current(device):
+        return Device(device).create_event(EventOptions(timing_enabled=True))
+
+
+def record(event: Event, stream: Stream) -> None:
+    """Let an event happen when all work that is on a stream now is done."""
+    stream.record(event)
+
+
+def elapsed_ms(start: Event, end: Event) -> float:
+    """Wait for the second of two events; return the milliseconds between them."""
+    end.sync()
+    elapsed: float = end - start
+    return elapsed
 
 
 @cache

@@ -194,7 +194,7 @@ class LoadedKernel:
             return found
         if 0 in grid:
             return None
-        made = boundary.configuration(grid, self.kernel.block, self.kernel.shared_memory)
+        made = boundary.configuration(grid, self.kernel.block)
         if len(self._configurations) >= KEPT:
             self._configurations.clear()
         self._configurations[grid] = made

@@ -1,4 +1,4 @@
-"""A GPU as a place that runs cases: buffers between guard bytes, every case twice."""
+"""A GPU as a place that runs cases: buffers between guards, every case twice; or bare, for a sanitizer."""
 
 from __future__ import annotations
 
@@ -46,6 +46,10 @@ class Device:
     ----------
     device : int, optional
         Which; by default that of this thread's current context, or 0.
+    bare : bool
+        For a process under compute-sanitizer (see `ptxtemplates.gpu.sanitizer`), from which guards would hide
+        accesses beside a buffer, and NaN in outputs that they were never written: no guards, outputs as they
+        were allocated, one run, and nothing read back but what is asked for.
 
     Raises
     ------
@@ -53,8 +57,9 @@ class Device:
         If no GPU can be used.
     """
 
-    def __init__(self, device: int | None = None) -> None:
+    def __init__(self, device: int | None = None, *, bare: bool = False) -> None:
         require()
+        self._bare = bare
         self.number = boundary.current_device() if device is None else device
         self._stream = boundary.create_stream(self.number)
 
@@ -65,14 +70,14 @@ class Device:
 
     def obstacle(self, case: Case) -> str | None:
         """Return why a case cannot be run here: its buffers do not fit the free memory; None if they do."""
-        needed = sum(_allocated(buffer) for buffer in case.buffers.values())
+        needed = sum(_allocated(buffer, self._guard) for buffer in case.buffers.values())
         free = boundary.free_memory(self.number)
         if needed <= free:
             return None
         return f"{case.name} needs {needed / 2**30:.1f} GiB, and {self.name} has {free / 2**30:.1f} GiB free"
 
     def run(self, case: Case, programs: Mapping[Kernel, Text]) -> Ran:
-        """Run a case, twice.
+        """Run a case, twice; once if this place is bare.
 
         Parameters
         ----------
@@ -90,18 +95,19 @@ class Device:
         if reason := self.obstacle(case):
             raise SkippedCase(reason)
         with boundary.current(self.number):
-            buffers = _Buffers(case, self.number, self._stream)
+            buffers = _Buffers(case, self.number, self._stream, self._guard)
             findings: list[Observation] = []
             first: list[Bytes] = []
-            for _ in range(2):
+            for _ in range(1 if self._bare else 2):
                 buffers.fill()
                 for launch in case.launches:
                     self._launch(launch, programs[launch.kernel], buffers)
                 boundary.synchronise(self._stream)
-                entry = programs[case.launches[-1].kernel].entry
-                results = [buffers.read(*part).view(np.uint8) for part in results_of(case)]
-                findings += [*buffers.overwritten(entry), *_differing(case, first, results, entry)]
-                first = results
+                if not self._bare:
+                    entry = programs[case.launches[-1].kernel].entry
+                    results = [buffers.read(*part).view(np.uint8) for part in results_of(case)]
+                    findings += [*buffers.overwritten(entry), *_differing(case, first, results, entry)]
+                    first = results
 
         beside = beside_the_case(case)
 
@@ -114,6 +120,10 @@ class Device:
 
         return Ran(contents, tuple(dict.fromkeys(findings)))  # the two runs may show the same
 
+    @property
+    def _guard(self) -> int:
+        return 0 if self._bare else GUARD
+
     def _launch(self, launch: Launch, program: Text, buffers: _Buffers) -> None:
         if 0 in launch.grid:
             return
@@ -124,7 +134,7 @@ class Device:
             buffers.addresses[word] if isinstance(word, str) else makers[position](word)
             for position, word in enumerate(launch.arguments)
         ]
-        configuration = boundary.configuration(launch.grid, kernel.block, kernel.shared_memory)
+        configuration = boundary.configuration(launch.grid, kernel.block)
         boundary.launcher()(self._stream, configuration, handle, *values)
 
 
@@ -137,25 +147,31 @@ class _Buffers:
         Of the first element, by name.
     """
 
-    def __init__(self, case: Case, device: int, stream: cuda.core.Stream) -> None:
+    def __init__(self, case: Case, device: int, stream: cuda.core.Stream, guard: int) -> None:
         self._buffers = case.buffers
         self._stream = stream
+        self._guard = guard
+        # without guards, not of a pool: a sanitizer must know where each ends
         self._memory = {
-            name: boundary.allocate(device, _allocated(buffer), stream)
+            name: boundary.allocate(device, _allocated(buffer, guard), stream)
+            if guard
+            else boundary.allocate_alone(device, _allocated(buffer, guard))
             for name, buffer in case.buffers.items()
         }
-        self.addresses = {name: int(memory.handle) + GUARD for name, memory in self._memory.items()}
+        self.addresses = {name: int(memory.handle) + guard for name, memory in self._memory.items()}
 
     def fill(self) -> None:
-        """Write guards, inputs, and NaN where nothing is known."""
+        """Write inputs; with guards, also these, and NaN where nothing is known."""
         for name, buffer in self._buffers.items():
             address = self.addresses[name]
-            boundary.fill(address - GUARD, GUARD_WORD, _allocated(buffer) // 4, self._stream)
+            if self._guard:
+                words = _allocated(buffer, self._guard) // 4
+                boundary.fill(address - self._guard, GUARD_WORD, words, self._stream)
             if isinstance(buffer, Input):
                 self._write(address, buffer.array)
             elif isinstance(buffer, Table):
                 self._write(address, np.array([self.addresses[to] for to in buffer.buffers], np.uint64))
-            else:
+            elif self._guard:
                 boundary.fill(address, NAN, math.prod(buffer.shape), self._stream)
             if isinstance(buffer, Sparse):
                 for piece in buffer.pieces:
@@ -205,9 +221,11 @@ def _size(buffer: Buffer) -> int:
     return elements * _dtype(buffer).itemsize
 
 
-def _allocated(buffer: Buffer) -> int:
-    """Return the bytes of a buffer and its guards: whole words."""
-    return -(-(GUARD + _size(buffer) + GUARD) // 4) * 4
+def _allocated(buffer: Buffer, guard: int) -> int:
+    """Return the bytes of a buffer and its guards, if it has any: whole words then."""
+    if not guard:
+        return max(_size(buffer), 1)
+    return -(-(guard + _size(buffer) + guard) // 4) * 4
 
 
 def results_of(case: Case) -> list[tuple[str, int, int]]:
@@ -217,12 +235,12 @@ def results_of(case: Case) -> list[tuple[str, int, int]]:
         for name, buffer in case.buffers.items()
         if isinstance(buffer, Output) or (isinstance(buffer, Input) and buffer.changes)
     ]
+    whole = {name for name, _, _ in parts}
     for expected in case.expectations:
-        if isinstance(expected, Close):
-            parts.append((expected.buffer, expected.at, expected.exact.size))
-        else:
-            parts.append((expected.buffer, expected.at, expected.size))
-    return parts
+        if expected.buffer not in whole:
+            size = expected.exact.size if isinstance(expected, Close) else expected.size
+            parts.append((expected.buffer, expected.at, size))
+    return list(dict.fromkeys(parts))
 
 
 def _differing(case: Case, first: list[Bytes], second: list[Bytes], entry: str) -> Iterator[Observation]:

@@ -155,7 +155,7 @@ def typical_launch(kernel: Kernel, sizes: Sizes, *, seed: int = 0) -> Case:
         elif argument.name in sizes:
             arguments.append(sizes[argument.name])
         else:
-            raise _unknown(kernel, argument.name)
+            raise unknown_argument(kernel, argument.name)
     x, y, z = (sizes[extent] if isinstance(extent, str) else extent for extent in kernel.grid)
     launch = Launch(kernel, tuple(arguments), (x, y, z), MOST_STEPS)
     return Case("typical", buffers.made, (launch,), ())
@@ -176,7 +176,7 @@ class _Buffers:
 
     def add(self, name: str, tensor: Tensor) -> None:
         """Make the buffer of a tensor, and those that it points to."""
-        shape = tuple(_extent(extent, self._extents) for extent in tensor.shape)
+        shape = tuple(extent_of(extent, self._extents) for extent in tensor.shape)
         if tensor.points_to is not None:
             names = [f"{name}[{index}]" for index in range(math.prod(shape))]
             for inner in names:
@@ -184,10 +184,10 @@ class _Buffers:
             self.made[name] = Table(tuple(names))
         elif tensor.role == "index":
             if name not in self._contents:
-                raise _unknown(self._kernel, name)
+                raise unknown_argument(self._kernel, name)
             self.made[name] = Input(self._contents[name])
         else:
-            used = tuple(_extent(extent, {**self._extents, **self._used}) for extent in tensor.shape)
+            used = tuple(extent_of(extent, {**self._extents, **self._used}) for extent in tensor.shape)
             full = used == shape
             self.made[name] = (
                 Input(self._random(shape, tensor.element), changes=tensor.role == "output")
@@ -217,13 +217,14 @@ class _Buffers:
         return self._rng.integers(0, 1 << 8 * size, shape, dtype=f"u{size}")
 
 
-def _extent(extent: str, values: Mapping[str, Any]) -> int:
-    """Return the value of an extent: a name, a number, or a name and what is added to it."""
+def extent_of(extent: str, values: Mapping[str, Any]) -> int:
+    """Return the value of an extent of a tensor: a name, a number, or a name and what is added to it."""
     name, _, added = extent.partition(" + ")
     return (int(name) if name.isdecimal() else int(values[name])) + int(added or 0)
 
 
-def _unknown(kernel: Kernel, argument: str) -> UnknownKernelError:
+def unknown_argument(kernel: Kernel, argument: str) -> UnknownKernelError:
+    """Make the error for an argument of which nothing is known."""
     return UnknownKernelError(
         f"{kernel.name}: what a typical launch passes for {argument} is not known; a kernel of your own "
         "needs an entry in ptxtemplates.references.launches.TYPICAL"

@@ -66,11 +66,14 @@ def _mismatch(mismatch: Mismatch) -> str:
 
 
 def _finding(finding: Observation) -> str:
-    source = "" if finding.source is None else f"{finding.source[0]}:{finding.source[1]}, "
-    return (
-        f"{finding.kind}: {finding.kernel}, {source}PTX line {finding.line}: {finding.message}; "
-        f"block {_place(finding.block)}, thread {_place(finding.thread)}"
-    )
+    # a GPU tells neither the line nor the thread
+    where, who = "on the device", ""
+    if finding.line:
+        source = "" if finding.source is None else f"{finding.source[0]}:{finding.source[1]}, "
+        where = f"{source}PTX line {finding.line}"
+    if finding.block:
+        who = f"; block {_place(finding.block)}, thread {_place(finding.thread)}"
+    return f"{finding.kind}: {finding.kernel}, {where}: {finding.message}{who}"
 
 
 def _place(place: tuple[int, ...]) -> str:

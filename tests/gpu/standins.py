@@ -151,6 +151,20 @@ class CupyArray:
         self.device = SimpleNamespace(id=device)
 
 
+class JaxArray(DlpackArray):
+    """What this package uses of an array of JAX."""
+
+    _pjrt_layout = ""
+
+    def __init__(self, array: npt.NDArray[Any], device: int = 0) -> None:
+        super().__init__(array, device)
+        self.dtype, self.sharding = array.dtype, f"device {device}"
+        self._pjrt_layout, self._pointer = f"strides {array.strides}", array.ctypes.data
+
+    def unsafe_buffer_pointer(self) -> int:
+        return self._pointer
+
+
 class SimpleDtype(NamedTuple):
     """A type of elements that prints as PyTorch's does."""
 
@@ -171,6 +185,27 @@ class Stream(NamedTuple):
     """A stream of a device."""
 
     device: int
+
+
+class Event:
+    """A point in a stream, and when it was reached."""
+
+    def __init__(self) -> None:
+        self.at_us = 0.0
+
+
+class Graph:
+    """What was put on a stream while it was captured, in order."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.work: list[Callable[[], None]] = []
+        self.replays = 0
+        self._machine = machine
+
+    def close(self) -> None:
+        """Forget it."""
+        self._machine.calls.append(Call("close_graph", (self,)))
+        self.work.clear()
 
 
 class Loaded(NamedTuple):
@@ -204,7 +239,19 @@ class Machine:
     Parameters
     ----------
     kernels : Kernel
-        Launches of these are executed by the emulator; others are recorded alone.
+        Launches of these are executed by the emulator; others are recorded alone. Launches of a graph are
+        executed when it is replayed for the first time.
+
+    Attributes
+    ----------
+    calls : list of Call
+        Every call; the launches of a graph stand where they were captured.
+    now_us : float
+        The time, in microseconds. Nothing takes time but launches and copies on the device.
+    launch_us : callable
+        Takes what is loaded and returns the time of a launch.
+    copy_rate : float
+        Bytes a microsecond that a copy on the device reads and writes.
     """
 
     def __init__(self, *kernels: Kernel) -> None:
@@ -213,7 +260,13 @@ class Machine:
         self.arch = "sm_90"
         self.present = 0
         self.free = 1 << 26
+        self.l2 = 4096
+        self.now_us = 0.0
+        self.launch_us: Callable[[Loaded], float] = lambda loaded: 2.0
+        self.copy_rate = 1000.0
         self.after_launch: Callable[[], None] = lambda: None
+        self._captured: Graph | None = None
+        self._executes = True
         self._kernels = {kernel.entry: kernel for kernel in kernels}
 
     def names(self) -> list[str]:
@@ -234,6 +287,12 @@ class Machine:
     def name(self, device: int) -> str:
         return f"stand-in {device}"
 
+    def describe_driver(self) -> tuple[tuple[int, int], int]:
+        return (13, 1), 2
+
+    def l2_size(self, device: int) -> int:
+        return self.l2
+
     def free_memory(self, device: int) -> int:
         return self.free
 
@@ -250,8 +309,8 @@ class Machine:
         self.calls.append(Call("load", (entry, device)))
         return Loaded(code, assembled, entry, device)
 
-    def configuration(self, grid: Any, block: Any, shared_memory: int) -> tuple[Any, Any, int]:
-        return grid, block, shared_memory
+    def configuration(self, grid: Any, block: Any) -> tuple[Any, Any]:
+        return grid, block
 
     def launcher(self) -> Callable[..., None]:
         return self._launch
@@ -267,6 +326,13 @@ class Machine:
 
     def allocate(self, device: int, size: int, stream: Stream) -> Buffer:
         self.calls.append(Call("allocate", (device, size, stream)))
+        return self._allocated(size)
+
+    def allocate_alone(self, device: int, size: int) -> Buffer:
+        self.calls.append(Call("allocate_alone", (device, size)))
+        return self._allocated(size)
+
+    def _allocated(self, size: int) -> Buffer:
         whole = np.zeros(size + 256, np.uint8)
         memory = whole[-whole.ctypes.data % 256 :][:size]
         self.memories[memory.ctypes.data] = memory
@@ -280,6 +346,15 @@ class Machine:
         self.calls.append(Call("copy_to_host", (target, pointer, size, stream)))
         ctypes.memmove(target, pointer, size)
 
+    def copy_on_device(self, target: int, pointer: int, size: int, stream: Stream) -> None:
+        self.calls.append(Call("copy_on_device", (target, pointer, size, stream)))
+
+        def copy() -> None:
+            self._view(target)[:size] = self._view(pointer)[:size]
+            self.now_us += 2 * size / self.copy_rate
+
+        self._put(copy)
+
     def fill(self, pointer: int, word: int, words: int, stream: Stream) -> None:
         self.calls.append(Call("fill", (pointer, word, words, stream)))
         self._view(pointer)[: words * 4].view(np.uint32)[:] = word
@@ -290,26 +365,95 @@ class Machine:
     def create_stream(self, device: int) -> Stream:
         return Stream(device)
 
+    def handle_of(self, stream: Stream) -> int:
+        return stream.device + 1
+
+    def capture(self, stream: Stream, enqueue: Callable[[Stream], None]) -> Graph:
+        self._captured = graph = Graph(self)
+        try:
+            enqueue(stream)
+        finally:
+            self._captured = None
+        self.calls.append(Call("capture", (stream, graph)))
+        return graph
+
+    def replay(self, graph: Graph, stream: Stream) -> None:
+        self.calls.append(Call("replay", (graph, stream)))
+        assert graph.work, "a graph that is empty, or closed"
+        graph.replays += 1
+        self._executes = graph.replays == 1
+        for work in graph.work:
+            work()
+        self._executes = True
+
+    def create_event(self, device: int) -> Event:
+        return Event()
+
+    def record(self, event: Event, stream: Stream) -> None:
+        event.at_us = self.now_us
+
+    def elapsed_ms(self, start: Event, end: Event) -> float:
+        return (end.at_us - start.at_us) / 1000
+
+    def _put(self, work: Callable[[], None]) -> None:
+        """Do what is put on a stream, or keep it for the graph that is being captured."""
+        if self._captured is None:
+            work()
+        else:
+            self._captured.work.append(work)
+
     def _launch(self, stream: Stream, configuration: Any, loaded: Loaded, *values: Any) -> None:
         self.calls.append(Call("launch", (stream, configuration, loaded, *values)))
-        if loaded.entry in self._kernels:
-            self._emulate(self._kernels[loaded.entry], configuration, loaded, values)
-        self.after_launch()
+
+        def launch() -> None:
+            if loaded.entry in self._kernels and self._executes:
+                self._emulate(self._kernels[loaded.entry], configuration, loaded, values)
+            self.now_us += self.launch_us(loaded)
+            self.after_launch()
+
+        self._put(launch)
 
     def _emulate(self, kernel: Kernel, configuration: Any, loaded: Loaded, values: tuple[Any, ...]) -> None:
-        grid, block, shared_memory = configuration
-        views: dict[int, Any] = {}
+        grid, block = configuration
+        tables = {
+            value: self._view(value)[: grid[1] * 8].view(np.uint64)
+            for argument, value in zip(kernel.arguments, values, strict=True)
+            if argument.tensor is not None and argument.tensor.points_to is not None
+        }
+        behind: dict[int, bool] = {}
+        for argument, value in zip(kernel.arguments, values, strict=True):
+            if argument.tensor is not None and value not in tables:
+                behind[value] = behind.get(value, False) or argument.role == "output"
+        behind |= {int(to): False for table in tables.values() for to in table}
+        views = self._apart(behind)
         words: list[Any] = []
         for argument, value in zip(kernel.arguments, values, strict=True):
             if argument.tensor is None:
                 words.append(value.value)
-            elif argument.tensor.points_to is None:
-                words.append(views.setdefault(value, self._view(value)))
+            elif value in tables:
+                words.append(PointerTable([views[int(to)] for to in tables[value]]))
             else:
-                table = self._view(value)[: grid[1] * 8].view(np.uint64)
-                words.append(PointerTable([views.setdefault(int(to), self._view(int(to))) for to in table]))
-        report = emulate(loaded.code.decode(), loaded.entry, grid, block, words, shared_memory=shared_memory)
+                words.append(views[value])
+        report = emulate(loaded.code.decode(), loaded.entry, grid, block, words)
         assert not report.findings, report.findings[0].describe()
+
+    def _apart(self, pointers: dict[int, bool]) -> dict[int, npt.NDArray[np.uint8]]:
+        """Return the memory behind each address, and whether it is written, as arrays that do not overlap.
+
+        The emulator knows no memory in which arrays lie beside or within each other: there, what is written
+        ends where another array begins, and what is only read is a copy.
+        """
+        views = {}
+        for pointer, written in pointers.items():
+            view = self._view(pointer)
+            within = [other for other in pointers if pointer < other < pointer + view.size]
+            before = [other for other in pointers if other < pointer < other + self._view(other).size]
+            if written and within:
+                view = view[: min(within) - pointer]
+            elif within or before:
+                view = view if written else view.copy()
+            views[pointer] = view
+        return views
 
     def _view(self, pointer: int) -> npt.NDArray[np.uint8]:
         """Return the device memory from an address to the end of its allocation."""

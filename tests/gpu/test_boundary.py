@@ -70,7 +70,7 @@ def test_calls_fit_the_stubs_of_cuda_core(tmp_path: Path) -> None:
     mistakes = {
         "ObjectCode.from_cubin(code)": "ObjectCode.from_cubins(code)",
         "Device(device).allocate(size, stream=stream)": "Device(device).allocate(size, stream)",
-        "shmem_size=shared_memory": "shared_memory=shared_memory",
+        "LaunchConfig(grid=grid, block=block)": "LaunchConfig(grid=grid, threads=block)",
         "kept.reserved_mem_current": "kept.reserved_memory",
     }
     text = source.read_text()

@@ -286,7 +286,7 @@ def test_allowed(machine: Machine, name: str) -> None:
         [(stream, configuration, handle, *values)] = machine.launches()
         assert machine.names() == ["launch"], "nothing is allocated, copied or waited for"
         assert (stream, handle.entry) == (STREAM, kernel.entry)
-        assert configuration == (grid, kernel.block, 0)
+        assert configuration == (grid, kernel.block)
         addresses = [
             (a.array.ctypes.data if a.array.size else 0) if hasattr(a, "array") else int(a) for a in arguments
         ]

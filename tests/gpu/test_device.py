@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from ptxtemplates.gpu import load
 from ptxtemplates.gpu.place import Device
+from ptxtemplates.gpu.sanitizer import TOOLS, find_sanitizer, run
 from ptxtemplates.kernels import BatchedRope
 from ptxtemplates.references.rope import rotated
-from tests.gpu.holding import has_ieee_operations_alone, have_the_bits_of_the_emulator, hold_every_case
-from tests.helpers.variants import KERNELS
+from tests.gpu.holding import hold
+from tests.gpu.sanitized import families
+from tests.helpers.variants import KERNELS, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.gpu.holding import Held
 
 pytestmark = pytest.mark.gpu
 
-IEEE = [variant for variant, kernel in KERNELS.items() if has_ieee_operations_alone(kernel)]
+PATIENCE_S = 120
+"""How long the cases of `tests.gpu.sanitized` may take under a tool."""
 
 
 @pytest.fixture(scope="module")
@@ -23,15 +34,28 @@ def device() -> Device:
 
 
 @pytest.mark.parametrize("variant", KERNELS)
-def test_every_case_holds(device: Device, variant: str) -> None:
-    if reasons := hold_every_case(KERNELS[variant], device):
+def test_every_case_holds(device: Device, variant: str, tell: Callable[..., None]) -> None:
+    """Within its bounds, twice the same, and of kernels of IEEE operations the emulator's bits."""
+
+    def record(held: Held) -> None:
+        tell(variant=variant, **held._asdict())
+
+    faults, reasons = hold(KERNELS[variant], device, record)
+    assert faults == []
+    if reasons:
         pytest.skip(f"all others hold, but {'; '.join(reasons)}")
 
 
-@pytest.mark.parametrize("variant", IEEE)
-def test_the_emulator_has_the_same_bits(device: Device, variant: str) -> None:
-    if reasons := have_the_bits_of_the_emulator(KERNELS[variant], device):
-        pytest.skip(f"all others are the same, but {'; '.join(reasons)}")
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_sanitizer_finds_nothing(tool: str, tell: Callable[..., None]) -> None:
+    """One process a tool for all families: starting it takes longer than the cases."""
+    sanitizer = find_sanitizer()
+    if sanitizer is None:
+        pytest.skip("compute-sanitizer is neither in a CUDA toolkit here, nor installed, nor on PATH")
+    program = [sys.executable, "-m", "tests.gpu.sanitized"]
+    result = run(sanitizer, tool, program, timeout=PATIENCE_S, folder=ROOT)
+    tell(tool=tool, families=list(families()), findings=result.findings, exit_code=result.code)
+    assert result.ok, result.describe()
 
 
 def test_numpy_arrays(device: Device) -> None:

@@ -106,7 +106,7 @@ def test_numpy(install: Callable[..., Machine], monkeypatch: pytest.MonkeyPatch)
 )
 def test_arrays_of_the_gpu(libraries: Machine, word: str, entries: list[Any]) -> None:
     exec(example(word), {})
-    launched = [(handle.entry, grid) for _, (grid, _, _), handle, *_ in libraries.launches()]
+    launched = [(handle.entry, grid) for _, (grid, _), handle, *_ in libraries.launches()]
     assert launched == entries
     assert not {"allocate", "synchronise"} & set(libraries.names())
 

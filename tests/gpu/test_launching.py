@@ -179,8 +179,8 @@ def test_unchecked(machine: Machine) -> None:
     loaded.launch(STREAM, 4096, 8192, 12288, 5, checked=False, rows=7)
     addresses = [array.array.ctypes.data for array in wrong[:3]]
     by_arrays, by_numbers = machine.launches()
-    assert by_arrays[1:2] + by_arrays[3:] == (((4, 3, 1), (32, 1, 1), 0), *addresses, 5)
-    assert by_numbers[1:2] + by_numbers[3:] == (((4, 7, 1), (32, 1, 1), 0), 4096, 8192, 12288, 5)
+    assert by_arrays[1:2] + by_arrays[3:] == (((4, 3, 1), (32, 1, 1)), *addresses, 5)
+    assert by_numbers[1:2] + by_numbers[3:] == (((4, 7, 1), (32, 1, 1)), 4096, 8192, 12288, 5)
     scalar = machine.calls[-1].arguments[-1]
     assert isinstance(scalar, ctypes.c_uint32), "cuda.core passes an int as 64 bits"
     with pytest.raises(LaunchError, match=r"rows is not known: pass rows=\.\.\."):
@@ -201,7 +201,7 @@ def test_configurations_are_made_once_and_forgotten(
     loaded = load(ROPE)
     for rows in (1, 2, 1, 2, 3, 1):
         loaded.launch(STREAM, x(rows, 4, 16), x(rows, 4, 16), positions(rows))
-    assert [grid for grid, _, _ in made] == [(4, 1, 1), (4, 2, 1), (4, 3, 1)]
+    assert [grid for grid, _ in made] == [(4, 1, 1), (4, 2, 1), (4, 3, 1)]
     loaded.launch(STREAM, x(4, 4, 16), x(4, 4, 16), positions(4))
     assert (len(loaded._configurations), len(loaded._plans)) == (1, 1)
 

@@ -16,7 +16,7 @@ from ptxtemplates.references import cases
 from ptxtemplates.references.case import Buffer, Case, Input, Launch, Output, Sparse, Table
 from ptxtemplates.references.place import SkippedCase
 from ptxtemplates.verification.judging import judge
-from tests.gpu.holding import have_the_bits_of_the_emulator, hold_every_case, programs
+from tests.gpu.holding import Held, hold, programs
 from tests.helpers.toy import Width
 
 if TYPE_CHECKING:
@@ -42,27 +42,76 @@ def case_of(kernel: Kernel, name: str) -> Case:
 def test_every_case_that_fits_holds(install: Callable[..., Machine], kernel: Kernel) -> None:
     machine = install(kernel, *{launch.kernel for case in cases(kernel, 0) for launch in case.launches})
     machine.free = 1 << 26
-    for reason in hold_every_case(kernel, Device()):
+    told: list[Held] = []
+    faults, reasons = hold(kernel, Device(), told.append)
+    assert faults == []
+    for reason in reasons:
         name = reason.partition(" ")[0]
         sparse = [buffer for buffer in case_of(kernel, name).buffers.values() if isinstance(buffer, Sparse)]
         assert sparse, "only a case with a buffer of many GiB is too large"
         assert reason.startswith(f"{name} needs ")
         assert reason.endswith("and stand-in 0 has 0.1 GiB free")
     assert len([call for call in machine.calls if call.name == "launch"]) >= 2 * 6
+    assert [held.case for held in told] == [case.name for case in cases(kernel, 0)]
+    assert [held.skipped for held in told if held.skipped] == reasons
+    run = [held for held in told if not held.skipped]
+    assert all(held.repeatable and held.worst is not None and held.worst <= 1 for held in run)
+    approximate = isinstance(kernel, (FlashDecodingChunk, FlashDecodingReduce))
+    assert {held.same_bits for held in run} == {None if approximate else True}
+    assert all(held.seconds >= 0 for held in told)
 
 
-def test_the_emulator_has_the_same_bits(install: Callable[..., Machine]) -> None:
-    """As it must, being behind the stand-in; and one bit that differs is seen."""
+def test_a_bit_that_differs_is_seen(install: Callable[..., Machine]) -> None:
+    """The emulator is behind the stand-in, so that they differ where one of them is disturbed alone."""
     machine = install(ROPE, BACKWARD)
-    have_the_bits_of_the_emulator(ROPE, Device())
 
     def disturb() -> None:
         start = list(machine.memories)[1]
         machine.memories[start][GUARD] ^= 1
 
     machine.after_launch = disturb
-    with pytest.raises(AssertionError, match=r"cosine-and-sine: "):
-        have_the_bits_of_the_emulator(ROPE, Device())
+    told: list[Held] = []
+    faults, _ = hold(ROPE, Device(), told.append)
+    assert "cosine-and-sine: out[0] has not the bits of the emulator" in faults
+    assert told[0].same_bits is False
+
+
+def test_runs_that_differ_are_seen(install: Callable[..., Machine]) -> None:
+    machine = install(ROPE, BACKWARD)
+    launches = iter(range(100))
+
+    def disturb() -> None:
+        start = list(machine.memories)[1]
+        machine.memories[start][GUARD] ^= next(launches) & 1
+
+    machine.after_launch = disturb
+    told: list[Held] = []
+    faults, _ = hold(ROPE, Device(), told.append)
+    assert told[0].repeatable is False
+    assert any("a second run gives other bits, first in element 0 of out" in fault for fault in faults)
+
+
+def test_bare(machine: Machine) -> None:
+    """For a sanitizer: each buffer an allocation of its size, outputs as they were allocated, nothing read back."""
+    case = Case(
+        "bare",
+        {
+            "x": Input(np.zeros((1, 2, 16), np.float32)),
+            "out": Output((1, 2, 16)),
+            "at": Input(np.arange(1, dtype=np.uint32)),
+            "nothing": Input(np.zeros(0, np.float32)),
+        },
+        (Launch(ROPE, ("x", "out", "at"), (2, 1, 1), 1),),
+        (),
+    )
+    ran = Device(bare=True).run(case, programs(case))
+    sizes = [call.arguments[1] for call in machine.calls if call.name == "allocate_alone"]
+    assert sizes == [128, 128, 4, 1]
+    assert len(machine.launches()) == 1
+    assert machine.launches()[0][3:6] == tuple(machine.memories)[:3]
+    assert not {"fill", "copy_to_host"} & set(machine.names())
+    assert len([name for name in machine.names() if name == "copy_to_device"]) == 2
+    assert ran.findings == ()
 
 
 def test_a_case_that_does_not_fit_is_not_run(machine: Machine) -> None:
@@ -106,7 +155,7 @@ def test_calls(machine: Machine) -> None:
     launches = machine.launches()
     assert len(launches) == 2, "two runs, and none of the grid without blocks"
     stream, configuration, handle, *pointers = launches[0]
-    assert (stream.device, configuration, handle.device) == (1, ((2, 1, 1), (8, 1, 1), 0), 1)
+    assert (stream.device, configuration, handle.device) == (1, ((2, 1, 1), (8, 1, 1)), 1)
     assert pointers == [starts[name] + GUARD for name in ("x", "out", "at")]
     assert np.isnan(ran.contents("out", 0, 32)).all()
     assert ran.contents("at", 0, 1).dtype == np.uint32
