@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ptxtemplates.assembly import Assembly
+    from ptxtemplates.kernel import Kernel
     from ptxtemplates.rendering import RenderedKernel
 
 MANIFEST: Final = "manifest.json"
@@ -30,14 +31,18 @@ Entry = dict[str, Any]
 """One variant in a manifest."""
 
 
+def description_of(kernel: Kernel) -> dict[str, Any]:
+    """Describe a kernel as the sidecar of the snapshots does: what callers rely on."""
+    return {**kernel.contract(), "target": kernel.target}
+
+
 def entry_of(rendered: RenderedKernel) -> Entry:
     """Describe a rendered kernel as a manifest does, not assembled."""
     kernel = rendered.kernel
     return {
-        **kernel.contract(),
+        **description_of(kernel),
         "variant": kernel.variant,
         "file": f"{kernel.name}/{kernel.variant}.ptx",
-        "target": kernel.target,
         "ptx_version": kernel.ptx_version,
         "sha256": rendered.sha256,
         "templates": rendered.templates,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension
 
-from ptxtemplates.manifest import dump
+from ptxtemplates.manifest import description_of, dump
 from ptxtemplates.rendering import render
 from tests.helpers.variants import KERNELS, ROOT
 
@@ -81,9 +81,7 @@ def test_snapshots_are_clean_bytes() -> None:
 
 
 def test_sidecar(pytestconfig: pytest.Config) -> None:
-    text = dump(
-        {variant: {**kernel.contract(), "target": kernel.target} for variant, kernel in KERNELS.items()}
-    )
+    text = dump({variant: description_of(kernel) for variant, kernel in KERNELS.items()})
     if pytestconfig.getoption("update_snapshots"):
         SIDECAR.write_bytes(text.encode())
     assert SIDECAR.read_bytes() == text.encode()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING, Final
 
-from ptxtemplates.errors import PtxTemplatesError
+from ptxtemplates.git import Repository
 from ptxtemplates.rendering import render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from ptxtemplates.git import Entry
     from ptxtemplates.kernel import Kernel
 
 SNAPSHOTS: Final = "snapshots"
@@ -36,40 +36,15 @@ def changed_since(kernels: Sequence[Kernel], folder: Path, revision: str) -> lis
     PtxTemplatesError
         If git cannot be run, the folder is in no repository, or the revision is unknown.
     """
-    if revision.startswith("-"):
-        raise PtxTemplatesError(f"{revision!r} is no revision")
-    if _git(folder, "rev-parse", "--is-inside-work-tree") is None:
-        raise PtxTemplatesError(
-            f"{folder.resolve()} is in no git repository, so nothing is known of {revision!r}"
-        )
-    commit = _git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    if commit is None:
-        raise PtxTemplatesError(f"git knows no revision {revision!r}")
-    before, now = _blobs(folder, commit.decode().strip()), _blobs(folder, "HEAD")
+    repository = Repository(folder)
+    before = repository.entries(repository.commit(revision), f"{SNAPSHOTS}/")
+    head = repository.find("HEAD")  # there is none before the first commit of a branch
+    now = {} if head is None else repository.entries(head, f"{SNAPSHOTS}/")
 
-    def changed(kernel: Kernel) -> bool:
+    def snapshot(kernel: Kernel) -> Entry | None:
         path = f"{SNAPSHOTS}/{kernel.variant}.ptx"
-        blob = before.get(path)
-        if blob is None or blob != now.get(path):
-            return True
-        return _git(folder, "cat-file", "blob", blob) != render(kernel).text.encode()
+        return before.get(path) if before.get(path) == now.get(path) else None
 
-    return [kernel for kernel in kernels if changed(kernel)]
-
-
-def _blobs(folder: Path, commit: str) -> dict[str, str]:
-    """Return the object of each snapshot in a commit, by path from the folder."""
-    listing = _git(folder, "ls-tree", "-z", commit, f"{SNAPSHOTS}/") or b""
-    entries = (entry.partition("\t") for entry in listing.decode().split("\0") if entry)
-    return {path: head.split()[2] for head, _, path in entries}
-
-
-def _git(folder: Path, *arguments: str) -> bytes | None:
-    """Run git and return what it prints; None if it fails."""
-    try:
-        ran = subprocess.run(
-            ["git", "-C", str(folder), *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
-        )
-    except OSError as error:
-        raise PtxTemplatesError(f"cannot run git: {error.strerror or error}") from error
-    return ran.stdout if ran.returncode == 0 else None
+    kept = {kernel.variant: entry.name for kernel in kernels if (entry := snapshot(kernel))}
+    texts = dict(zip(kept, repository.contents([*kept.values()]), strict=True))
+    return [kernel for kernel in kernels if texts.get(kernel.variant) != render(kernel).text.encode()]

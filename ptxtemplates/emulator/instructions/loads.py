@@ -94,7 +94,7 @@ class Target:
         self._narrow = (
             space in ("shared", "local") and isinstance(base, Register) and TYPE_BITS[base.type] == 32
         )
-        self._offset = np.uint64(operand.offset % (1 << 64))
+        self.offset = np.uint64(operand.offset % (1 << 64))
 
     def addresses(self, machine: Machine, active: Lanes) -> Values:
         """Return the address of every thread."""
@@ -102,10 +102,10 @@ class Target:
             machine.wraps.check(self.base, active)
         if self._narrow:
             # an address of 32 bits: what goes below 0 comes back with its offset
-            narrow = machine.fetch(self.base, "u32", active) + self._offset.astype(np.uint32)
+            narrow = machine.fetch(self.base, "u32", active) + self.offset.astype(np.uint32)
             return np.asarray(narrow.astype(np.uint64))
         addresses = machine.fetch(self.base, "u64", active)
-        return addresses + self._offset if self._offset else addresses
+        return addresses + self.offset if self.offset else addresses
 
     def is_divided(self, addresses: Values) -> bool:
         """Say whether one address means another place in each block, or in each thread."""

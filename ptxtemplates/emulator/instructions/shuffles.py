@@ -36,11 +36,11 @@ def _index(own: Any, offset: Any, low: Any, high: Any, segment: Any) -> tuple[An
     return wanted, wanted <= high
 
 
-_MODES: Final = {"up": _up, "down": _down, "bfly": _butterfly, "idx": _index}
+MODES: Final = {"up": _up, "down": _down, "bfly": _butterfly, "idx": _index}
 
 
 def _shuffle(instruction: Instruction, spelling: Spelling) -> Effect:
-    mode = _MODES[next(name for name in instruction.modifiers if name in _MODES)]
+    mode = MODES[next(name for name in instruction.modifiers if name in MODES)]
     target = instruction.operands[0]
     result, valid = (target.first, target.second) if isinstance(target, Pair) else (target, None)
     value, lane, clamp, members = instruction.operands[1:]
