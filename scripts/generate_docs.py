@@ -23,6 +23,7 @@ from ptxtemplates.kernel import parameters_of
 from ptxtemplates.ptx.linter import RULES
 from ptxtemplates.registry import registered
 from ptxtemplates.rendering.environment import FILTERS
+from scripts import schema_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -182,6 +183,7 @@ GENERATED: Final[dict[str, tuple[Callable[[], str], ...]]] = {
     "cli.md": (commands,),
     "templates.md": (filters,),
     "emulator.md": (kinds, bounds, instructions),
+    "diff-reports.md": (lambda: schema_fields.table("diff-1.json"),),
 }
 """By document, what stands in each of its generated regions."""
 

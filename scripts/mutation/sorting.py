@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ptxtemplates.assembly import assemble
-from ptxtemplates.errors import AssemblyError, EmulationError, PtxTemplatesError
+from ptxtemplates.errors import EmulationError, PtxTemplatesError
 from ptxtemplates.references import cases
 from ptxtemplates.references.case import Close
+from ptxtemplates.review.machine_code import machine_code
 from ptxtemplates.verification import Emulator, Program, program_of, run_cases
 from ptxtemplates.verification.constants import strict
 from ptxtemplates.verification.judging import judge
@@ -86,7 +86,7 @@ class Sorter:
     Raises
     ------
     RuntimeError
-        If the kernel itself does not pass its cases: then nothing can be said of its mutants.
+        If the kernel itself does not assemble or pass its cases: then nothing can be said of its mutants.
     """
 
     def __init__(self, kernel: Kernel, inputs: int = INPUTS) -> None:
@@ -94,7 +94,9 @@ class Sorter:
         self._inputs = inputs
         self._program = program_of(kernel)
         self._others: dict[Kernel, Program] = {}
-        self._cubin = assemble(self._program.text, ARCHITECTURE).cubin
+        self._code = self._machine_code(self._program.text)
+        if isinstance(self._code, str):
+            raise RuntimeError(f"{kernel.variant}: {self._code}")
         made = list(cases(kernel, CASES_SEED))
         list(
             self._outcomes(made, self._program)
@@ -109,11 +111,10 @@ class Sorter:
     def sort(self, mutant: Mutant) -> Sorted:
         """Say what becomes of a mutant."""
         text = mutant.text(self._program.text)
-        try:
-            cubin = assemble(text, ARCHITECTURE).cubin
-        except AssemblyError:
+        code = self._machine_code(text)
+        if isinstance(code, str):
             return Sorted(mutant, "rejected")
-        if cubin == self._cubin:
+        if code == self._code:
             return Sorted(mutant, "identical")
         program = Program(text, self._program.entry, self._program.places)
         try:
@@ -124,6 +125,9 @@ class Sorter:
             return Sorted(mutant, "caught", f"refused: {type(error).__name__}")
         except Exception as error:  # a mutant must not end the run: whatever it broke is reported with it
             return Sorted(mutant, "unexplained", f"{type(error).__name__}: {error}")
+
+    def _machine_code(self, text: str) -> bytes | str:
+        return machine_code(text, self._program.entry, ARCHITECTURE)
 
     def _outcomes(self, made: list[Case], program: Program) -> Iterator[Outcome]:
         for case in made:
