@@ -85,11 +85,12 @@ def _of_chunk(parameters: Parameters) -> list[Setting]:
         _lengths("ragged rows", [2, 0, 7], 1),
     ]
     chunks = min(-(-room // size) + 1, _MAX_GRID)
+    if room > size:
+        settings.append(_lengths("a few keys of the second chunk", [size + 3, size + 1, size], 2, 1))
     if size <= LONGEST_LOOP:
-        planes = sorted({0, 1, chunks - 2, chunks - 1} & set(range(chunks)))
-        settings.append(_lengths("full chunks, to the last one", [size + 1, 3, _MOST], chunks, *planes))
-    elif chunks > 2:
-        settings.append(_lengths("a few keys of the second chunk", [size + 3], 2, 1))
+        # the longest row there is, in its first chunk, its last one, and behind that
+        planes = sorted({0, max(chunks - 2, 0), chunks - 1})
+        settings.append(_lengths("full chunks, to the last one", [_MOST], chunks, *planes))
     return settings
 
 

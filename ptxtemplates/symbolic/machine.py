@@ -57,7 +57,7 @@ class Machine:
     running : numpy.ndarray of bool
         Lanes that run the instruction.
     partial : bool
-        Whether some do not.
+        Whether some that have not ended do not.
     line : int
         Of the instruction.
     """
@@ -194,7 +194,7 @@ class Machine:
             if handler is not None:
                 if active.any():
                     self.running = active
-                    self.partial = not active.all()
+                    self.partial = bool((self.alive & ~active).any())
                     handler(self, doubtful)
                 _join(groups, place + 1, mask)
                 continue

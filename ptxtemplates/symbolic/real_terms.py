@@ -42,17 +42,17 @@ _SIGN: Final = 1 << 31
 class RealTerms(Terms):
     """The domain of terms over the real numbers. NaN and infinities are not looked at: they are none."""
 
-    def compute(
+    def __init__(self, program: str) -> None:
+        super().__init__(program)
+        self._constant_residues: dict[int, Numbers] = {}
+        """Of constants, by the identity of their bits, which the base class keeps."""
+
+    def numbers(
         self, instruction: Instruction, operation: Operation, sources: Sequence[Value]
-    ) -> list[Value]:
-        """Return the results of an instruction that computes registers from registers."""
-        found = super().compute(instruction, operation, sources)
-        if found[0].shadow is None:
-            return found
-        numbers = self._real(instruction, operation, sources)
-        if numbers is None:
-            return found
-        return [Value(found[0].bits, np.where(found[0].shadow == 0, np.uint64(0), numbers))]
+    ) -> list[Numbers]:
+        """Return the numbers of an instruction's results, as if nothing were known."""
+        real = self._real(instruction, operation, sources)
+        return super().numbers(instruction, operation, sources) if real is None else [real]
 
     def _real(
         self, instruction: Instruction, operation: Operation, sources: Sequence[Value]
@@ -75,15 +75,20 @@ class RealTerms(Terms):
 
     def _number(self, source: Value) -> Numbers:
         """Return residues of what lanes hold."""
-        known = residues.of_floats(source.bits.view(np.float32))
-        if source.shadow is None:
-            finite = np.isfinite(source.bits.view(np.float32))
-            return known if finite.all() else np.where(finite, known, residues.of_terms(self._whole(source)))
-        terms = residues.of_terms(self._whole(source))
-        if source.shadow.ndim == 1 and source.shadow.all():
-            return terms
-        certain = np.isfinite(source.bits.view(np.float32)) & ~unknown(source)
-        return np.where(certain, known, terms)
+        if source.shadow is not None and source.shadow.ndim == 1 and source.shadow.all():
+            return residues.of_terms(source.shadow)
+        if source.shadow is None and (kept := self._constant_residues.get(id(source.bits))) is not None:
+            return kept
+        values = source.bits.view(np.float32)
+        certain = np.isfinite(values)
+        if source.shadow is not None:
+            certain &= ~unknown(source)
+        found = residues.of_floats(values)
+        if not certain.all():
+            found = np.where(certain, found, residues.of_terms(self._whole(source)))
+        if source.shadow is None and self.is_constant(source):
+            self._constant_residues[id(source.bits)] = found
+        return found
 
     def _converted(self, instruction: Instruction, source: Value) -> Numbers:
         """Return the number that an integer is; a float32 stays what it is."""

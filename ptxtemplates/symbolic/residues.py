@@ -45,9 +45,10 @@ def is_pair(numbers: Numbers) -> npt.NDArray[np.bool_]:
 
 def of_terms(numbers: Numbers) -> Numbers:
     """Return pairs as they are, and for every other term one that is its own."""
-    return np.where(
-        is_pair(numbers), numbers, pair((numbers >> np.uint64(32)) % PRIMES[0], numbers % PRIMES[1])
-    )
+    pairs = is_pair(numbers)
+    if pairs.all():
+        return numbers
+    return np.where(pairs, numbers, pair((numbers >> np.uint64(32)) % PRIMES[0], numbers % PRIMES[1]))
 
 
 def of_floats(values: npt.NDArray[np.float32]) -> Numbers:

@@ -62,6 +62,10 @@ class Terms:
         self._constants[id(bits)] = (bits, combined(_CONSTANT, bits.astype(np.uint64)))
         return Value(bits)
 
+    def is_constant(self, value: Value) -> bool:
+        """Say whether a value is one that `constant` made."""
+        return id(value.bits) in self._constants
+
     def _whole(self, value: Value) -> Numbers:
         kept = self._constants.get(id(value.bits)) if value.shadow is None else None
         return whole(value) if kept is None else kept[1]
@@ -73,6 +77,21 @@ class Terms:
         known = _known_lanes(sources)
         if known is True:
             return computed(operation, sources)
+        exact = computed(operation, sources) if known is not False else None
+        results = []
+        for number, (tags, kind) in enumerate(
+            zip(self.numbers(instruction, operation, sources), operation.result_types, strict=True)
+        ):
+            bits = np.zeros(tags.shape, np.bool_ if kind == "pred" else f"u{DTYPES[kind].itemsize}")
+            if exact is not None:
+                bits, tags = np.where(known, exact[number].bits, bits), np.where(known, np.uint64(0), tags)
+            results.append(Value(bits, tags))
+        return results
+
+    def numbers(
+        self, instruction: Instruction, operation: Operation, sources: Sequence[Value]
+    ) -> list[Numbers]:
+        """Return the numbers of an instruction's results, as if nothing were known."""
         if instruction not in self._names:
             self._names[instruction] = number_of(name_of(instruction, self.program))
         operator = self._names[instruction]
@@ -83,22 +102,18 @@ class Terms:
                 numbers.reverse()
             if is_symmetric(comparison):
                 numbers = [np.minimum(*numbers), np.maximum(*numbers)]
-        elif instruction.opcode in COMMUTING:
+            tags = combined(operator, *numbers)
+            return [
+                tags ^ _NEGATED if comparison.negated != (number == 1) else tags
+                for number in range(len(operation.result_types))
+            ]
+        if associates(instruction):
+            return [_gathered(operator, *numbers)]
+        if instruction.opcode in COMMUTING:
             numbers[:2] = [np.minimum(*numbers[:2]), np.maximum(*numbers[:2])]
-        gathered = _gathered(operator, *numbers) if associates(instruction) else None
-        results = []
-        exact = computed(operation, sources) if known is not False else None
-        for number, kind in enumerate(operation.result_types):
-            tags = combined(operator ^ np.uint64(number), *numbers) if gathered is None else gathered
-            if comparison is not None:
-                tags = combined(operator, *numbers)
-                if comparison.negated != (number == 1):
-                    tags = tags ^ _NEGATED
-            bits = np.zeros(tags.shape, np.bool_ if kind == "pred" else f"u{DTYPES[kind].itemsize}")
-            if exact is not None:
-                bits, tags = np.where(known, exact[number].bits, bits), np.where(known, np.uint64(0), tags)
-            results.append(Value(bits, tags))
-        return results
+        return [
+            combined(operator ^ np.uint64(number), *numbers) for number in range(len(operation.result_types))
+        ]
 
     def select(self, predicate: Value, yes: Value, no: Value) -> Value:
         """Choose in each lane by a predicate of which something is not known."""

@@ -43,3 +43,77 @@ def test_the_example_is_the_smallest_launch() -> None:
     assert found.example.setting == "one row"
     assert found.example.element == "out_ptr[0, 0, 4]"
     assert float(found.example.before) != float(found.example.after)
+
+
+EXCHANGE = """\
+.version 7.8
+.target sm_80
+.address_size 64
+.visible .entry exchange(.param .u64 x_ptr, .param .u64 out_ptr)
+.reqntid 64, 1, 1
+{
+    .reg .u64 %at, %x;
+    .reg .u32 %lane, %own, %other;
+    .reg .f32 %value;
+    .shared .align 4 .b8 tile[256];
+    mov.u32 %lane, %tid.x;
+    ld.param.u64 %x, [x_ptr];
+    mad.wide.u32 %at, %lane, 4, %x;
+    ld.global.f32 %value, [%at];
+    mul.lo.u32 %own, %lane, 4;
+    st.shared.f32 [%own], %value;
+    bar.sync 0;
+    xor.b32 %other, %own, 252;
+    ld.shared.f32 %value, [%other];
+    ld.param.u64 %x, [out_ptr];
+    mad.wide.u32 %at, %lane, 4, %x;
+    st.global.f32 [%at], %value;
+    ret;
+}
+"""
+
+
+def exchange(text: str) -> Side:
+    """Return a kernel of somebody's own, of two warps, that a block must wait in."""
+    pointers = [
+        {
+            "name": name,
+            "type": "u64",
+            "role": role,
+            "tensor": {"element": "f32", "shape": ["64"], "role": role},
+        }
+        for name, role in (("x_ptr", "data"), ("out_ptr", "output"))
+    ]
+    description = {
+        "kernel": "exchange", "entry": "exchange", "parameters": pointers, "block": [64, 1, 1], "grid": [1, 1, 1],
+        "grid_limits": {}, "shared_memory": 256, "target": "sm_80", "template_parameters": {},
+    }  # fmt: skip
+    return Side("exchange", text, description, None, "exchange.ptx")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "reason"),
+    [
+        ("mul.lo.u32 %own, %lane, 4", "shl.b32 %own, %lane, 2", "same bits", "one launch"),
+        ("bar.sync 0;", "", "cannot tell", "race"),
+        ("252", "248", "results differ", "not the same function"),
+    ],
+    ids=["a shift", "a removed barrier", "another lane"],
+)
+def test_shared_memory(before: str, after: str, verdict: str, reason: str) -> None:
+    found = meaning(exchange(EXCHANGE), exchange(EXCHANGE.replace(before, after)), ())
+    assert found.verdict == verdict, found
+    assert reason in f"{found.reason} {found.tried}"
+
+
+def test_no_claim_without_a_description() -> None:
+    found = meaning(side(ROPE)._replace(description=None), side(ROPE), ())
+    assert (found.verdict, found.tried) == ("cannot tell", ())
+    assert "nothing describes the arguments" in found.reason
+
+
+def test_a_description_that_makes_no_sense() -> None:
+    description = {**DESCRIPTIONS[ROPE], "grid": ["columns", 1, 1]}
+    found = meaning(side(ROPE), side(ROPE)._replace(description=description), ())
+    assert found.verdict == "cannot tell"
+    assert "no launch follows" in found.reason
