@@ -19,6 +19,9 @@ Parameters = Mapping[str, Any]
 LONGEST_LOOP: Final = 512
 """Keys that one chunk is followed over."""
 
+MOST_ROWS: Final = 2_000
+"""Of a launch whose rows have buffers of their own."""
+
 _MOST: Final = 2**32 - 1
 _MAX_GRID: Final = 65_535
 
@@ -62,6 +65,8 @@ def _of_rope(parameters: Parameters) -> list[Setting]:
         Setting("one row", {"rows": 1}),
         Setting("one row, in place", {"rows": 1}, same={"out_ptr": "x_ptr"}),
         Setting("three rows", {"rows": 3}),
+        Setting("three rows, in place", {"rows": 3}, same={"out_ptr": "x_ptr"}),
+        Setting("65,535 rows", {"rows": 65_535}),
     ]
 
 
@@ -73,7 +78,10 @@ def _of_reduce(parameters: Parameters) -> list[Setting]:
         _lengths("full chunks", [2 * size], 2),
         _lengths("ragged rows", [size + 1, 0, 3 * size, 2 * size], 3),
         _lengths("longer than the chunks", [2 * size + 1, _MOST], 2),
-        _lengths("more chunks than a warp has lanes", [33 * size, 40 * size - 1], 40),
+        _lengths(
+            "as many chunks as a warp has lanes, and more", [n * size for n in (31, 32, 33, 64, 65)], 70
+        ),
+        *_beyond_4_gib(parameters, 4096, [3 * size]),
     ]
 
 
@@ -89,9 +97,28 @@ def _of_chunk(parameters: Parameters) -> list[Setting]:
         settings.append(_lengths("a few keys of the second chunk", [size + 3, size + 1, size], 2, 1))
     if size <= LONGEST_LOOP:
         # the longest row there is, in its first chunk, its last one, and behind that
-        planes = sorted({0, max(chunks - 2, 0), chunks - 1})
+        planes = sorted({0, min(2, chunks - 1), chunks // 2, max(chunks - 2, 0), chunks - 1})
         settings.append(_lengths("full chunks, to the last one", [_MOST], chunks, *planes))
+    settings += _beyond_4_gib(parameters, chunks, [3], 0, 1 if chunks > 1 else 0)
     return settings
+
+
+def _beyond_4_gib(parameters: Parameters, max_chunks: int, last: list[int], *planes: int) -> list[Setting]:
+    """Return a launch whose last row of partial results lies beyond 4 GiB, where all others are empty."""
+    row = 4 * parameters["num_heads"] * max_chunks * (parameters["head_dim"] + 2)
+    rows = 2**32 // row + 2
+    if rows > MOST_ROWS:
+        return []
+    lengths = np.zeros(rows, np.uint32)
+    lengths[-1:] = last
+    return [
+        Setting(
+            f"partial results beyond 4 GiB: max_chunks {max_chunks}, rows {rows}, lengths 0 ... 0, {last[0]}",
+            {"rows": rows, "max_chunks": max_chunks},
+            {"seq_lens_ptr": lengths},
+            planes=tuple(sorted(set(planes))) or None,
+        )
+    ]
 
 
 SETTINGS: Final[dict[str, Callable[[Parameters], list[Setting]]]] = {
@@ -105,10 +132,10 @@ needs no entry if it has no index tensors."""
 
 
 def settings_of(name: str, parameters: Parameters, sizes: list[str]) -> list[Setting]:
-    """Return the launches that are tried; of an unknown kernel with all run-time sizes 1, then 3."""
+    """Return the launches that are tried; of an unknown kernel with all run-time sizes 1, then 3, then 67."""
     if name in SETTINGS:
         return SETTINGS[name](parameters)
-    numbers = (1, 3) if sizes else (1,)
+    numbers = (1, 3, 67) if sizes else (1,)
     return [
         Setting(", ".join(f"{size} {number}" for size in sizes) or "one launch", dict.fromkeys(sizes, number))
         for number in numbers

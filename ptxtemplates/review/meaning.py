@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from ptxtemplates.emulator import emulate
 from ptxtemplates.emulator.operations import DTYPES, UnsupportedInstruction
+from ptxtemplates.emulator.operations.values import HALVES
 from ptxtemplates.errors import EmulationError, PtxSyntaxError
 from ptxtemplates.references.settings import settings_of
 from ptxtemplates.review.launching import for_emulator, planned, run_time_sizes, title_of
 from ptxtemplates.review.machine_code import machine_code
 from ptxtemplates.review.model import Example, Meaning
 from ptxtemplates.review.sampling import SPECIAL, contents
+from ptxtemplates.review.text import text_change
 from ptxtemplates.symbolic import Numbers, RealTerms, Terms, UndecidedError, run
 from ptxtemplates.symbolic.machine import STEP_LIMIT
 from ptxtemplates.symbolic.memory import PAGE
+from ptxtemplates.symbolic.spelling import FLOATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,11 +28,25 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ptxtemplates.emulator import Finding
+    from ptxtemplates.references.settings import Setting
     from ptxtemplates.review.launching import Planned, Shaped
     from ptxtemplates.review.model import Side
     from ptxtemplates.symbolic.memory import Region
 
 SEEDS: Final = (0, SPECIAL)
+MORE_SEEDS: Final = (SPECIAL - 1, SPECIAL - 2)
+"""Of more special data, in launches of few blocks."""
+QUICK_BLOCKS: Final = 40
+
+FAR: Final = 2.0**-10
+"""Of the largest number nearby: what differs by more has not been rounded alone."""
+
+_ONLY: Final = {
+    "same": "nothing differs",
+    "comments": "comments and blank lines differ",
+    "names": "names differ",
+    "layout": "order of declarations, spelling or white space differ",
+}
 
 
 class _Try(NamedTuple):
@@ -38,6 +56,11 @@ class _Try(NamedTuple):
     old: Planned
     new: Planned
     shapes: Mapping[str, Shaped]
+
+    @property
+    def quick(self) -> bool:
+        """Whether it has few blocks."""
+        return len(self.new.blocks) <= QUICK_BLOCKS
 
 
 def meaning(old: Side, new: Side, architectures: Sequence[str]) -> Meaning:
@@ -58,32 +81,48 @@ def meaning(old: Side, new: Side, architectures: Sequence[str]) -> Meaning:
         shows it, if neither could be shown.
     """
     try:
-        same_code = _same_machine_code(old, new, architectures)
-        if same_code:
+        if _same_machine_code(old, new, architectures):
             return Meaning("identical machine code", f"for {', '.join(architectures)}")
+        kind = text_change(old, new).kind
+        if kind != "instructions" and _launched_alike(old, new):
+            return Meaning("same bits", f"the instructions are the same: {_ONLY[kind]}")
         tries = _tries(old, new)
-        if faults := _faults(tries):
-            return Meaning("cannot tell", faults, tuple(each.title for each in tries))
-    except (UndecidedError, UnsupportedInstruction, EmulationError, PtxSyntaxError) as error:
+        titles = tuple(each.title for each in tries)
+        fault = _fault(tries)
+        if fault is None:
+            return _shown(tries, titles)
+        # a mistake in one launch takes nothing from what smaller ones show
+        seen = _by_numbers(tries[: fault.launch])
+        if seen.beyond:
+            return Meaning("results differ", seen.why, titles, seen.largest_ulp, seen.example)
+        return Meaning("cannot tell", fault.what, titles)
+    except (EmulationError, PtxSyntaxError, UndecidedError, UnsupportedInstruction) as error:
         return Meaning("cannot tell", _sentence(str(error)))
-    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        # a description that is well-formed and makes no sense
-        return Meaning("cannot tell", f"no launch follows from the descriptions: {_sentence(repr(error))}")
-    titles = tuple(each.title for each in tries)
+
+
+def _shown(tries: Sequence[_Try], titles: tuple[str, ...]) -> Meaning:
+    """Return the strongest verdict that executing both texts shows."""
     exact = _first_apart(tries, Terms)
     if exact is None:
         return Meaning("same bits", "for all data, in the launches that were tried", titles)
     real = _first_apart(tries, RealTerms)
-    # what is shown to be the same but for rounding needs no launch of many steps to show how it rounds
-    seen = _by_numbers(tries if real is not None else tries[:-1] or tries)
-    if seen.example is not None and (real is not None or seen.is_odd):
-        reason = (
-            f"not the same function over the reals: {real}" if real else "NaN or infinity on one side alone"
-        )
-        return Meaning("results differ", reason, titles, seen.largest_ulp, seen.example)
+    seen = _by_numbers(tries)
+    if seen.beyond:
+        return Meaning("results differ", seen.why, titles, seen.largest_ulp, seen.example)
     if real is None:
         return Meaning("same over the reals", f"rounding may differ: {exact}", titles, seen.largest_ulp)
-    return Meaning("cannot tell", f"{real}; no difference was seen", titles, seen.largest_ulp)
+    if seen.example is not None:
+        reason = f"not shown to be rounding alone: {real}"
+        return Meaning("results differ", reason, titles, seen.largest_ulp, seen.example)
+    ran = "no difference was seen" if seen.ran else "neither could it be run with numbers"
+    return Meaning("cannot tell", f"{real}; {ran}", titles, seen.largest_ulp)
+
+
+def _launched_alike(old: Side, new: Side) -> bool:
+    """Say whether nothing is known of another way to launch the new text."""
+    if old.description is None or new.description is None:
+        return True
+    return all(old.description[key] == new.description[key] for key in ("parameters", "block", "grid"))
 
 
 def _same_machine_code(old: Side, new: Side, architectures: Sequence[str]) -> bool:
@@ -117,21 +156,42 @@ def _tries(old: Side, new: Side) -> list[_Try]:
     ]
     if signatures[0] != signatures[1]:
         raise UndecidedError("the two take different arguments")
-    made = []
-    sizes = run_time_sizes(new.description)
-    for setting in settings_of(new.description["kernel"], new.description["template_parameters"], sizes):
-        before, _ = planned(old, setting)
-        after, shapes = planned(new, setting)
-        made.append(_Try(title_of(setting, after), before, after, shapes))
-    return made
+    try:
+        sizes = run_time_sizes(new.description)
+        settings = settings_of(new.description["kernel"], new.description["template_parameters"], sizes)
+        return [_try(old, new, setting) for setting in settings]
+    except (ArithmeticError, KeyError, TypeError, ValueError) as error:
+        # a description that is well-formed and makes no sense
+        raise UndecidedError(f"no launch follows from the descriptions: {error!r}") from error
 
 
-def _faults(tries: Sequence[_Try]) -> str:
-    """Say what is wrong in the execution of the new text, or return an empty string."""
-    for each in tries:
-        if found := _findings(each.new):
-            return f"the new text has a mistake: {found[0].describe()} ({each.title})"
-    return ""
+def _try(old: Side, new: Side, setting: Setting) -> _Try:
+    before, _ = planned(old, setting)
+    after, shapes = planned(new, setting)
+    if before.grid != after.grid and max(math.prod(each.grid) for each in (before, after)) > len(
+        before.blocks
+    ):
+        raise UndecidedError(
+            f"grids of {before.grid} and {after.grid} blocks, too many to run all of them: {setting.title}"
+        )
+    return _Try(title_of(setting, after), before, after, shapes)
+
+
+class _Fault(NamedTuple):
+    """A mistake in an execution: in which of the launches, and what is said of it."""
+
+    launch: int
+    what: str
+
+
+def _fault(tries: Sequence[_Try]) -> _Fault | None:
+    """Return the first mistake in the execution of either text, of the new one before the old one."""
+    for which, plans in (("new", [each.new for each in tries]), ("old", [each.old for each in tries])):
+        for number, plan in enumerate(plans):
+            if found := _findings(plan):
+                what = f"the {which} text has a mistake: {found[0].describe()} ({tries[number].title})"
+                return _Fault(number, what)
+    return None
 
 
 def _findings(plan: Planned) -> tuple[Finding, ...]:
@@ -162,7 +222,7 @@ def _launched(plan: Planned, domain: Terms | Numbers) -> dict[str, Region]:
 def _pages(regions: Sequence[Mapping[str, Region]]) -> Iterator[tuple[str, int]]:
     """Yield the pages of buffers that either text wrote."""
     for name in regions[0]:
-        written = {page for each in regions for page in each[name].pages()}
+        written = {page for each in regions for page in each[name].pages.numbers()}
         yield from ((name, page) for page in sorted(written))
 
 
@@ -189,61 +249,87 @@ class _Seen(NamedTuple):
     Attributes
     ----------
     largest_ulp : int or None
+        None if no float32 was compared.
     example : Example or None
-        The first difference.
-    is_odd : bool
-        Whether NaN or an infinity is on one side of it alone.
+        A difference: one beyond rounding, or else the first.
+    beyond : str
+        Why it is no matter of rounding, or empty.
+    ran : bool
+        Whether anything was run.
     """
 
-    largest_ulp: int | None
-    example: Example | None
-    is_odd: bool = False
+    largest_ulp: int | None = None
+    example: Example | None = None
+    beyond: str = ""
+    ran: bool = False
+
+    @property
+    def why(self) -> str:
+        """What is said of a difference beyond rounding."""
+        return f"by more than rounding: {self.beyond}"
 
 
 def _by_numbers(tries: Sequence[_Try]) -> _Seen:
-    """Compare with chosen data, the smallest launch first; a NaN or infinity on one side goes before."""
-    largest, first = None, None
+    """Compare with chosen data, the smallest launch first, until something beyond rounding is seen."""
+    seen = _Seen()
     for each in tries:
-        for seed in SEEDS:
+        for seed in (*SEEDS, *(MORE_SEEDS if each.quick else ())):
             try:
                 found = _differences(each, seed)
             except (UndecidedError, UnsupportedInstruction):
-                continue
-            largest = max(largest or 0, found.largest_ulp or 0)
-            if found.is_odd:
-                return _Seen(largest, found.example, is_odd=True)
-            first = first or found.example
-    return _Seen(largest, first)
+                break
+            ulp = max((ulp for ulp in (seen.largest_ulp, found.largest_ulp) if ulp is not None), default=None)
+            if found.beyond:
+                return found._replace(largest_ulp=ulp)
+            seen = _Seen(ulp, seen.example or found.example, ran=True)
+    return seen
 
 
 def _differences(each: _Try, seed: int) -> _Seen:
     """Compare every value that either text writes."""
     old, new = Numbers("old", contents(seed)), Numbers("new", contents(seed))
     before, after = _launched(each.old, old), _launched(each.new, new)
-    largest, example = 0, None
+    seen = _Seen(ran=True)
     for name, page in _pages((before, after)):
         shaped = each.shapes[name]
         dtype = DTYPES[shaped.element]
         first, second = (
             of.contents(regions[name], page).view(dtype) for of, regions in ((old, before), (new, after))
         )
-        floating = dtype.kind == "f"
-        wrong = first.view(f"u{dtype.itemsize}") != second.view(f"u{dtype.itemsize}")
-        odd = np.zeros(wrong.shape, np.bool_)
-        if floating:
-            wrong &= ~(np.isnan(first) & np.isnan(second))
-            odd = wrong & ~(np.isfinite(first) & np.isfinite(second))
         if shaped.element == "f32":
-            largest = max(largest, _ulp(first, second))
-        for mask, is_odd in ((odd, True), (wrong, False)):
-            if mask.any() and (is_odd or example is None):
+            seen = seen._replace(largest_ulp=max(seen.largest_ulp or 0, _ulp(first, second)))
+        for beyond, mask in _apart(first, second, shaped.element):
+            if mask.any() and (beyond or seen.example is None):
                 place = int(np.argmax(mask))
                 element = _element(name, page * PAGE // dtype.itemsize + place, shaped)
-                found = Example(each.title, seed, element, f"{first[place]:.9g}", f"{second[place]:.9g}")
-                if is_odd:
-                    return _Seen(largest, found, is_odd=True)
-                example = found
-    return _Seen(largest, example)
+                values = (f"{float(first[place]):.9g}", f"{float(second[place]):.9g}")
+                seen = seen._replace(example=Example(each.title, seed, element, *values), beyond=beyond)
+                if beyond:
+                    return seen
+    return seen
+
+
+def _apart(
+    first: npt.NDArray[Any], second: npt.NDArray[Any], kind: str
+) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    """Yield where two arrays differ, beyond rounding for a reason, then in any way."""
+    bits = f"u{first.dtype.itemsize}"
+    wrong = first.view(bits) != second.view(bits)
+    if kind in HALVES:
+        first, second = (each.view(DTYPES[HALVES[kind]]).reshape(-1, 2) for each in (first, second))
+    elif kind not in FLOATS:
+        yield "an integer is another one", wrong
+        return
+    a, b = (each.reshape(wrong.size, -1).astype(np.float64) for each in (first, second))
+    nan = np.isnan(a) & np.isnan(b)
+    unequal = wrong[:, None] & ~nan & (a != b)
+    finite = np.isfinite(a) & np.isfinite(b)
+    largest = np.max(np.where(finite, np.maximum(np.abs(a), np.abs(b)), 0), initial=0)
+    yield "NaN or infinity on one side alone", (unequal & ~finite).any(axis=1)
+    with np.errstate(invalid="ignore"):
+        far = np.abs(np.where(finite, a - b, 0)) > FAR * largest
+    yield "a result is far from what it was", (unequal & finite & far).any(axis=1)
+    yield "", unequal.any(axis=1)
 
 
 def _ulp(before: npt.NDArray[np.float32], after: npt.NDArray[np.float32]) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SPECIAL: Final = -1
-"""Seed of data with NaN, infinities, zeros of both signs and subnormal numbers among it."""
+"""Seed of data with NaN, infinities, zeros of both signs and subnormal numbers among it, as those below."""
 
 _FIRST: Final = 0x9E3779B9
 _SPECIALS: Final = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -3e-42, 2.0], np.float32)
@@ -33,8 +33,9 @@ def contents(seed: int) -> Callable[[str, str, npt.NDArray[np.int64]], npt.NDArr
             return numbers.astype(f"u{dtype.itemsize}").view(dtype)
         low, high = numbers & np.uint64(0xFFFFFFFF), numbers >> np.uint64(32)
         values = ((low + high).astype(np.float64) / 2**31 - 2).astype(dtype)
-        if seed == SPECIAL:
-            choice = mixed(numbers) % np.uint64(8 * len(_SPECIALS))
+        if seed <= SPECIAL:
+            # one in eight, or in two: what needs two special numbers at once, or one among ordinary ones
+            choice = mixed(numbers) % np.uint64((8 if seed % 2 else 2) * len(_SPECIALS))
             special = choice < len(_SPECIALS)
             values[special] = _SPECIALS[choice[special].astype(np.intp)].astype(dtype)
         return np.asarray(values)

@@ -59,7 +59,9 @@ class Domain(Protocol):
     def permuted(self, value: Value, sources: npt.NDArray[np.intp]) -> Value:
         """Return for each lane the value of another one."""
 
-    def gathered(self, instruction: Instruction, value: Value, members: npt.NDArray[np.intp]) -> Value:
+    def gathered(
+        self, instruction: Instruction, value: Value, members: npt.NDArray[np.intp], size: int
+    ) -> Value:
         """Return what an instruction makes of the values of a warp, the same in all its lanes.
 
         Parameters
@@ -68,7 +70,12 @@ class Domain(Protocol):
         value : Value
         members : numpy.ndarray of int, shape (lanes, 32)
             The lanes that each lane hears, -1 in the place of others.
+        size : int
+            Bytes of the result; 0 of a predicate.
         """
+
+    def bytes_of(self, value: Value) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+        """Return the bytes of all lanes' values: two are the same if both arrays say so."""
 
     def load(self, region: Region, offsets: Offsets, size: int) -> Value:
         """Return what lies at offsets, a value for each."""

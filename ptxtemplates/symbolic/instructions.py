@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ptxtemplates.emulator.instructions.shuffles import MODES
 from ptxtemplates.emulator.operations import decode
 from ptxtemplates.emulator.types import BITS, WARP
 from ptxtemplates.ptx.operands import Pair, Vector
-from ptxtemplates.symbolic.values import Value
+from ptxtemplates.symbolic.values import Value, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,14 +199,29 @@ def _loading(instruction: Instruction) -> Handler:
 
     def run(machine: Machine, guard: Value | None) -> None:
         lanes = np.flatnonzero(machine.running)
-        for number, result in enumerate(results):
+        loaded = []
+        for number in range(len(results)):
             whole = Value(np.zeros(machine.lanes, f"u{target.size}"))
             for region, chosen, offsets in _places(machine, target, lanes, number):
-                loaded = machine.domain.load(region, offsets, target.size)
-                whole = _placed(machine, whole, loaded, lanes[chosen])
+                _check_loads(machine, region, offsets, target.size, lanes[chosen])
+                part = machine.domain.load(region, offsets, target.size)
+                whole = _placed(machine, whole, part, lanes[chosen])
+            loaded.append(whole)
+        # a result may be the register that the address comes from
+        for result, whole in zip(results, loaded, strict=True):
             machine.store(result, whole, target.kind, guard)
 
     return run
+
+
+def _check_loads(
+    machine: Machine, region: Region, offsets: Offsets, size: int, lanes: npt.NDArray[np.intp]
+) -> None:
+    """Refuse a load of what another lane stores at about the same time; watch what stores may follow."""
+    if region in machine.storable:
+        places = (offsets[:, None] + np.arange(size)).reshape(-1)
+        if not machine.order.loaded(region, places, lanes.repeat(size)):
+            raise machine.undecided(f"races: another thread stores what it loads from {region.name}")
 
 
 def _placed(machine: Machine, whole: Value, part: Value, lanes: npt.NDArray[np.intp]) -> Value:
@@ -232,9 +247,27 @@ def _storing(instruction: Instruction) -> Handler:
                 if guard is not None:
                     before = machine.domain.load(region, offsets, target.size)
                     mine = machine.domain.select(machine.domain.permuted(guard, lanes[chosen]), mine, before)
+                _check_stores(machine, region, offsets, mine, lanes[chosen])
                 machine.domain.store(region, offsets, mine)
 
     return run
+
+
+def _check_stores(
+    machine: Machine, region: Region, offsets: Offsets, value: Value, lanes: npt.NDArray[np.intp]
+) -> None:
+    """Refuse stores of which it is chance what stays: several lanes, one place, not one value."""
+    places = (offsets[:, None] + np.arange(value.size)).reshape(-1)
+    _, first, back = np.unique(places, return_index=True, return_inverse=True)
+    if first.size < places.size:
+        bits, tags = machine.domain.bytes_of(value)
+        winners = first[back.reshape(-1)]
+        if not (np.array_equal(bits[winners], bits) and np.array_equal(tags[winners], tags)):
+            raise machine.undecided(
+                f"stores different values of several threads to one place of {region.name}"
+            )
+    if not machine.order.stored(region, places[first], lanes.repeat(value.size)[first]):
+        raise machine.undecided(f"races: nothing orders its store to {region.name} and what others do there")
 
 
 def _shuffling(instruction: Instruction) -> Handler:
@@ -261,11 +294,23 @@ def _shuffling(instruction: Instruction) -> Handler:
     return run
 
 
+def _syncing(instruction: Instruction) -> Handler:
+    """``bar.warp.sync``; the lanes that it names are there."""
+
+    def run(machine: Machine, guard: Value | None) -> None:
+        if guard is not None:
+            raise machine.undecided("lets data decide who waits")
+        machine.order.meet(machine.running, of_warps=True)
+
+    return run if "warp" in instruction.modifiers else _nothing(instruction)
+
+
 def _gathering(instruction: Instruction) -> Handler:
     """``vote``, ``redux``: one result from the values of a warp."""
     result, source, members = instruction.operands
     kind = type_of(instruction) if instruction.opcode == "redux" else "pred"
     result_kind = "b32" if kind != "pred" or "ballot" in instruction.modifiers else "pred"
+    mode = next((part for part in instruction.modifiers if part in _VOTES), "")
 
     def run(machine: Machine, guard: Value | None) -> None:
         value, named = machine.fetch(source, kind), machine.fetch(members, "b32")
@@ -276,7 +321,12 @@ def _gathering(instruction: Instruction) -> Handler:
         heard = (
             named.bits[:, None] >> np.arange(WARP, dtype=np.uint32) & np.uint32(1) != 0
         ) & machine.running[lanes]
-        made = machine.domain.gathered(instruction, value, np.where(heard, lanes, -1))
+        if mode in _VOTES and machine.known(value):
+            yes = heard & value.bits[lanes]
+            machine.store(result, plain(_VOTES[mode](yes, heard)), result_kind, None)
+            return
+        size = 0 if result_kind == "pred" else 4
+        made = machine.domain.gathered(instruction, value, np.where(heard, lanes, -1), size)
         machine.store(result, made, result_kind, None)
 
     return run
@@ -296,8 +346,17 @@ def _refusing(instruction: Instruction) -> Handler:
     return run
 
 
+_VOTES: Final[dict[str, Callable[[npt.NDArray[np.bool_], npt.NDArray[np.bool_]], npt.NDArray[Any]]]] = {
+    "all": lambda yes, heard: np.asarray((yes == heard).all(axis=1)),
+    "any": lambda yes, heard: np.asarray(yes.any(axis=1)),
+    "uni": lambda yes, heard: np.asarray((yes == heard).all(axis=1) | ~yes.any(axis=1)),
+    "ballot": lambda yes, heard: np.packbits(yes, axis=1, bitorder="little").view(np.uint32).reshape(-1),
+}
+"""From what each lane of a warp says, and which lanes are heard."""
+
 _REFUSED: Final = (
     "atom", "red", "cp", "ldmatrix", "match", "elect", "activemask", "isspacep", "trap", "createpolicy",
+    "griddepcontrol",
 )  # fmt: skip
 
 _HANDLERS: Final[dict[str, Callable[[Instruction], Handler]]] = {
@@ -313,5 +372,6 @@ _HANDLERS: Final[dict[str, Callable[[Instruction], Handler]]] = {
     "vote": _gathering,
     "redux": _gathering,
     **dict.fromkeys(ORDER_FORMS, _nothing),
+    "bar": _syncing,
     **dict.fromkeys(_REFUSED, _refusing),
 }

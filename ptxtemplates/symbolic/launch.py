@@ -129,16 +129,33 @@ def run(
         content[offset : offset + size] = (word % (1 << 8 * size)).to_bytes(size, "little")
     own = Memory(FIRST)
     own.add(PARAMETERS, prepared.bytes, np.frombuffer(content, np.uint8))
-    for name, initial in prepared.variables:
-        own.add(name, initial.size, initial)
+    variables = [own.add(name, initial.size, initial) for name, initial in prepared.variables]
     chosen = Blocks(grid, blocks)
     [rows] = chosen.waves(len(chosen))
     machine = Machine(
         prepared.program, prepared.handlers, own.joined(memory), domain, rows, grid, block, shared_memory
     )
+    machine.storable = _storable(prepared, own, regions.values(), machine)
     with np.errstate(all="ignore"):
         machine.run()
+    for variable in variables:
+        if variable.written:
+            raise UndecidedError(f"it stores to {variable.name}, a variable that outlives the launch")
     return regions
+
+
+def _storable(
+    prepared: _Prepared, own: Memory, regions: Iterable[Region], machine: Machine
+) -> frozenset[Region]:
+    """Return the buffers that stores may reach: loads from others need not be watched."""
+    of_lanes = {region for region, _, _ in machine.instances.values()}
+    reached = prepared.program.slices.parameters
+    if reached is None:
+        return frozenset({*regions, *of_lanes})
+    content = own.content(PARAMETERS)
+    starts = {FIRST + offset for offset in prepared.offsets} & reached
+    pointers = {int.from_bytes(content[start - FIRST :][:8], "little") for start in starts}
+    return frozenset({*(region for region in regions if region.base in pointers), *of_lanes})
 
 
 class _Prepared(NamedTuple):

@@ -17,6 +17,7 @@ from ptxtemplates.emulator.operations import DTYPES, constant
 from ptxtemplates.emulator.types import BITS, WARP
 from ptxtemplates.ptx.operands import Immediate, Negated, Register, Sink, SpecialRegister
 from ptxtemplates.symbolic.memory import Region
+from ptxtemplates.symbolic.order import Order
 from ptxtemplates.symbolic.values import UndecidedError, Value, plain, resized
 
 if TYPE_CHECKING:
@@ -30,8 +31,21 @@ if TYPE_CHECKING:
     from ptxtemplates.symbolic.memory import Memory
     from ptxtemplates.symbolic.values import Mask
 
+UNKNOWN: Final = frozenset(
+    {
+        *CLOCKS,
+        *("%smid", "%nsmid", "%gridid", "%warpid", "%nwarpid", "%dynamic_smem_size"),
+        *("%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid", "%cluster_ctarank"),
+        "%cluster_nctarank",
+    }
+)
+"""Special registers that neither the text nor grid and block decide."""
+
 STEP_LIMIT: Final = 60_000
 """Instructions of a launch, each counted once for all lanes that run it together."""
+
+MOST_WORK: Final = 100_000_000
+"""The same, counted for each lane that the launch has."""
 
 
 class Machine:
@@ -60,6 +74,10 @@ class Machine:
         Whether some that have not ended do not.
     line : int
         Of the instruction.
+    order : Order
+        Of accesses.
+    storable : set of Region
+        Buffers that stores may reach.
     """
 
     def __init__(
@@ -97,6 +115,8 @@ class Machine:
             "local": self._instances("local", laid_out(program.local), self.numbers),
         }
         self._registers: list[Value | None] = [None] * (program.registers + 1)
+        self.order = Order(self.lanes, self.width)
+        self.storable: frozenset[Region] = frozenset()
         self.carry = Register("condition code", "pred", 1, program.registers, 0)
         self._constants: dict[tuple[Immediate, str], Value] = {}
 
@@ -129,10 +149,11 @@ class Machine:
                 bits = plain(np.repeat(constant(operand, kind).reshape(1), self.lanes)).bits
                 self._constants[key] = self.domain.constant(bits)
             return self._constants[key]
-        if isinstance(operand, SpecialRegister) and operand.name not in CLOCKS:
+        if isinstance(operand, SpecialRegister) and operand.name not in UNKNOWN:
             bits = self._special[spelled(operand)]
             return Value(resized(bits.view(f"u{bits.itemsize}"), BITS[kind] // 8, signed=False))
-        raise self.undecided(f"reads {operand}, of which nothing is known before it runs")
+        name = spelled(operand) if isinstance(operand, SpecialRegister) else str(operand)
+        raise self.undecided(f"reads {name}, which no launch fixes")
 
     def store(self, operand: Operand, value: Value, kind: str, guard: Value | None) -> None:
         """Set a register of the running lanes: of those, if there is a guard, where that is true."""
@@ -174,12 +195,18 @@ class Machine:
         steps = self.program.steps
         groups: dict[int, Mask] = {0: self.alive.copy()}
         waiting: dict[int, Mask] = {}
-        for _ in range(STEP_LIMIT):
+        limit = min(STEP_LIMIT, MOST_WORK // self.lanes)
+        for _ in range(limit):
             if not groups:
                 if not waiting:
                     return
                 self._meet(groups, waiting)
-            place = min(groups)
+            place = self._next(groups)
+            if place is None:
+                if not waiting:
+                    raise UndecidedError("lanes of a warp wait for others that do not come")
+                self._meet(groups, waiting)
+                continue
             mask = groups.pop(place)
             step = steps[place]
             self.line = step.instruction.line
@@ -201,7 +228,31 @@ class Machine:
             if doubtful is not None:
                 raise self.undecided("lets data decide which way it goes")
             self._flow(step, place, mask, active, groups, waiting)
-        raise UndecidedError(f"still running after {STEP_LIMIT} steps")
+        raise UndecidedError(f"still running after {limit} steps")
+
+    def _next(self, groups: dict[int, Mask]) -> int | None:
+        """Return the lowest place whose lanes can run; None if all wait for others of their warps."""
+        for place in sorted(groups):
+            step = self.program.steps[place]
+            if step.members is None or self._complete(step, groups[place]):
+                return place
+        return None
+
+    def _complete(self, step: Step, lanes: Mask) -> bool:
+        """Say whether all lanes that an instruction of a warp names are there, or have ended."""
+        assert step.members is not None
+        self.line = step.instruction.line
+        elsewhere = self.alive & ~lanes
+        if not elsewhere.any():
+            return True
+        named = self.fetch(step.members, "b32")
+        if not self.domain.known(named, lanes):
+            raise self.undecided("lets data decide which lanes it waits for")
+        wanted = np.where(lanes, named.bits, np.uint32(0)).reshape(-1, WARP)
+        asked = np.bitwise_or.reduce(wanted, axis=1)[:, None] >> np.arange(WARP, dtype=np.uint32) & np.uint32(
+            1
+        )
+        return not ((asked != 0) & elsewhere.reshape(-1, WARP)).any()
 
     def _flow(
         self,
@@ -233,11 +284,12 @@ class Machine:
         """Let the blocks go on all of whose lanes wait."""
         arrived = np.logical_or.reduce(list(waiting.values()))
         complete = ~(self.alive & ~arrived).reshape(-1, self.width).any(axis=1).repeat(self.width)
+        self.order.meet(complete, of_warps=False)
         for place, lanes in list(waiting.items()):
             _join(groups, place, lanes & complete)
             del waiting[place]
             _join(waiting, place, lanes & ~complete)
-        if not groups:
+        if not complete.any() or not (arrived & complete).any():
             raise UndecidedError("threads wait at a barrier that others do not reach")
 
 

@@ -25,56 +25,29 @@ PAGE: Final = 512
 """Bytes that are kept together once one of them is written."""
 
 
-class Region:
-    """A buffer.
+class Pages:
+    """What is kept for bytes, a page at a time, once one of them matters.
 
     Parameters
     ----------
-    name : str
-        The same in both programs that are compared, where it has the same content.
-    base, size : int
-        Address of the first byte; bytes.
-    bits : numpy.ndarray of uint8, or None
-        Known content; None of data.
-    kind : str
-        PTX type of an element of data.
-
-    Attributes
-    ----------
-    written : bool
-        Whether anything was stored there.
+    size : int
+        Bytes.
     """
 
-    def __init__(
-        self, name: str, base: int, size: int, bits: npt.NDArray[np.uint8] | None, kind: str = "b8"
-    ) -> None:
-        self.name = name
-        self.base = base
-        self.size = size
-        self.bits = bits
-        self.kind = kind
-        self._table = np.zeros(0, np.int32)
+    def __init__(self, size: int) -> None:
+        self._table = np.full(-(-size // PAGE), -1, np.int32)
         self._pools: dict[str, npt.NDArray[Any]] = {}
         self._count = 0
 
-    @property
-    def element(self) -> int:
-        """Bytes of an element of data."""
-        return BITS[self.kind] // 8
+    def __len__(self) -> int:
+        return self._count
 
-    @property
-    def written(self) -> bool:
-        """Whether anything was stored there."""
-        return self._count > 0
-
-    def pages(self) -> list[int]:
-        """Return the numbers of the pages of which something was stored."""
+    def numbers(self) -> list[int]:
+        """Return the numbers of the pages that are kept."""
         return [int(page) for page in np.flatnonzero(self._table >= 0)]
 
     def missing(self, places: Places) -> list[int]:
-        """Return the pages of bytes that nothing was stored in."""
-        if not self._table.size:
-            self._table = np.full(-(-self.size // PAGE), -1, np.int32)
+        """Return the pages of bytes that are not kept."""
         numbers = np.unique(places // PAGE)
         return [int(page) for page in numbers[self._table[numbers] < 0]]
 
@@ -90,8 +63,6 @@ class Region:
 
     def kept(self, places: Places) -> npt.NDArray[np.bool_]:
         """Say which bytes are in pages that are kept."""
-        if not self._count:
-            return np.zeros(places.shape, np.bool_)
         found: npt.NDArray[np.bool_] = self._table[places // PAGE] >= 0
         return found
 
@@ -106,6 +77,48 @@ class Region:
     def _places(self, places: Places) -> Places:
         found: Places = np.maximum(self._table[places // PAGE], 0).astype(np.int64) * PAGE + places % PAGE
         return found
+
+
+class Region:
+    """A buffer.
+
+    Parameters
+    ----------
+    name : str
+        The same in both programs that are compared, where it has the same content.
+    base, size : int
+        Address of the first byte; bytes.
+    bits : numpy.ndarray of uint8, or None
+        Known content; None of data.
+    kind : str
+        PTX type of an element of data.
+    """
+
+    def __init__(
+        self, name: str, base: int, size: int, bits: npt.NDArray[np.uint8] | None, kind: str = "b8"
+    ) -> None:
+        self.name = name
+        self.base = base
+        self.size = size
+        self.bits = bits
+        self.kind = kind
+        self.pages = Pages(0)
+
+    @property
+    def element(self) -> int:
+        """Bytes of an element of data."""
+        return BITS[self.kind] // 8
+
+    @property
+    def written(self) -> bool:
+        """Whether anything was stored there."""
+        return len(self.pages) > 0
+
+    def pages_for(self, places: Places) -> list[int]:
+        """Return the pages of bytes that must be opened before these are stored to."""
+        if not self.written:
+            self.pages = Pages(self.size)
+        return self.pages.missing(places)
 
 
 def page_bytes(region: Region, page: int) -> Places:
@@ -134,6 +147,12 @@ class Memory:
         self._regions.append(region)
         self._bases.append(region.base)
         return region
+
+    def content(self, name: str) -> bytes:
+        """Return the known content of a buffer."""
+        [region] = [region for region in self._regions if region.name == name]
+        assert region.bits is not None
+        return region.bits.tobytes()
 
     def joined(self, behind: Memory) -> Memory:
         """Return this memory and another one whose buffers lie behind its own."""

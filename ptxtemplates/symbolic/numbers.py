@@ -90,7 +90,14 @@ class Numbers:
         """Return for each lane the value of another one."""
         return Value(value.bits[sources])
 
-    def gathered(self, instruction: Instruction, value: Value, members: npt.NDArray[np.intp]) -> Value:
+    def bytes_of(self, value: Value) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+        """Return the bytes of all lanes' values; all are known."""
+        bits = np.ascontiguousarray(value.bits).view(np.uint8).reshape(-1)
+        return bits, np.zeros(bits.size, np.uint64)
+
+    def gathered(
+        self, instruction: Instruction, value: Value, members: npt.NDArray[np.intp], size: int
+    ) -> Value:
         """Refuse: nothing that is compared by numbers needs it."""
         raise UndecidedError(f"PTX line {instruction.line}: {instruction.text} is not followed with numbers")
 
@@ -99,8 +106,8 @@ class Numbers:
         places = offsets[:, None] + np.arange(size)
         if not region.written:
             return Value(self._content(region, places).view(f"u{size}").reshape(-1))
-        kept = region.kept(places)
-        bits = region.read("bits", places)
+        kept = region.pages.kept(places)
+        bits = region.pages.read("bits", places)
         if not kept.all():
             bits = np.where(kept, bits, self._content(region, places))
         return Value(np.ascontiguousarray(bits).view(f"u{size}").reshape(-1))
@@ -108,15 +115,17 @@ class Numbers:
     def store(self, region: Region, offsets: Offsets, value: Value) -> None:
         """Write a value at each of the offsets."""
         places = offsets[:, None] + np.arange(value.size)
-        for page in region.missing(places):
-            region.open(page, {"bits": self._content(region, page_bytes(region, page))})
+        for page in region.pages_for(places):
+            region.pages.open(page, {"bits": self._content(region, page_bytes(region, page))})
         bits = np.ascontiguousarray(value.bits).view(np.uint8).reshape(-1, value.size)
-        region.write("bits", places, bits)
+        region.pages.write("bits", places, bits)
 
     def contents(self, region: Region, page: int) -> npt.NDArray[np.uint8]:
         """Return the bytes of a page."""
         places = page_bytes(region, page)
-        return region.read("bits", places) if region.kept(places[:1]).all() else self._content(region, places)
+        if region.written and region.pages.kept(places[:1]).all():
+            return region.pages.read("bits", places)
+        return self._content(region, places)
 
     def _content(self, region: Region, places: Offsets) -> npt.NDArray[np.uint8]:
         """Return bytes as they were before the launch."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ptxtemplates.emulator.operations.values import HALVES
+
 if TYPE_CHECKING:
     from ptxtemplates.ptx.statements import Instruction
 
 FLOATS: Final = frozenset({"f16", "bf16", "f16x2", "bf16x2", "f32", "f32x2", "f64"})
 ROUNDINGS: Final = frozenset({"rn", "rz", "rm", "rp", "rna"})
 
-COMMUTING: Final = frozenset({"add", "mul", "mul24", "fma", "mad", "mad24", "min", "max", "and", "or", "xor"})
+COMMUTING: Final = frozenset(
+    {"add", "addc", "mul", "mul24", "fma", "mad", "mad24", "min", "max", "and", "or", "xor"}
+)
 """Their first two sources may change places. The payload of a NaN may differ then; it is unspecified."""
 
 _CONTRACTED: Final = frozenset({"add", "sub", "mul"})
@@ -18,12 +22,23 @@ _CONTRACTED: Final = frozenset({"add", "sub", "mul"})
 
 _SIGNLESS: Final = frozenset({"add", "sub", "mul", "mad", "shl", "and", "or", "xor", "not", "neg", "popc"})
 """With integers their low bits depend on the width alone, but for the modifiers in `_SIGNED`."""
+_SIGNLESS_TYPES: Final = {f"{sign}{bits}": f"b{bits}" for sign in "us" for bits in (8, 16, 32, 64)}
 _SIGNED: Final = frozenset({"sat", "hi", "wide", "cc"})
 
 
-def associates(instruction: Instruction) -> bool:
-    """Say whether an operation gives the same bits in whatever order several values are gathered."""
-    return instruction.opcode in ("min", "max") and len(instruction.modifiers) == 1
+_GATHERING: Final = {
+    name: rank
+    for rank, name in enumerate(
+        f"{opcode}.{kind}"
+        for opcode in ("min", "max")
+        for kind in ("u16", "s16", "u32", "s32", "u64", "s64", "f16", "bf16", "f16x2", "bf16x2", "f32", "f64")
+    )
+}
+
+
+def rank_of(instruction: Instruction) -> int | None:
+    """Return which minimum or maximum it is, of those that give the same bits in any order."""
+    return _GATHERING.get(".".join((instruction.opcode, *instruction.modifiers)))
 
 
 class Comparison(NamedTuple):
@@ -64,8 +79,8 @@ _SYMMETRIC: Final = frozenset({"eq", "ne", "num"})
 def comparison_of(instruction: Instruction) -> Comparison | None:
     """Return what a ``setp`` compares, if it does nothing else."""
     modifiers = [part for part in instruction.modifiers if part != "ftz"]
-    if instruction.opcode != "setp" or len(modifiers) != 2:
-        return None
+    if instruction.opcode != "setp" or len(modifiers) != 2 or modifiers[1] in HALVES:
+        return None  # of two halves the second result is that of the upper one
     return (_FLOAT if modifiers[1] in FLOATS else _INTEGER)[modifiers[0]]
 
 
@@ -83,11 +98,11 @@ def name_of(instruction: Instruction, program: str) -> str:
     floating = not FLOATS.isdisjoint(modifiers)
     comparison = comparison_of(instruction)
     if comparison is not None:
+        if comparison.name == "eq":
+            modifiers = tuple(_SIGNLESS_TYPES.get(part, part) for part in modifiers)
         return ".".join((opcode, comparison.name, *modifiers[1:]))
     if opcode in _CONTRACTED and floating and ROUNDINGS.isdisjoint(modifiers):
         return ".".join((program, opcode, *modifiers))
     if opcode in _SIGNLESS and not floating and _SIGNED.isdisjoint(modifiers):
-        modifiers = tuple(
-            f"b{part[1:]}" if part[:1] in "us" and part[1:].isdigit() else part for part in modifiers
-        )
+        modifiers = tuple(_SIGNLESS_TYPES.get(part, part) for part in modifiers)
     return ".".join((opcode, *modifiers))

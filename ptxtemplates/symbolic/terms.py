@@ -13,7 +13,7 @@ import numpy as np
 from ptxtemplates.emulator.operations import DTYPES
 from ptxtemplates.symbolic.hashing import OPAQUE, STEP, combined, mixed, number_of
 from ptxtemplates.symbolic.memory import page_bytes
-from ptxtemplates.symbolic.spelling import COMMUTING, associates, comparison_of, is_symmetric, name_of
+from ptxtemplates.symbolic.spelling import COMMUTING, comparison_of, is_symmetric, name_of, rank_of
 from ptxtemplates.symbolic.values import Value, plain, resized
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ _CONSTANT, _BYTES, _SELECT, _NEGATED, _SIGN = map(
     number_of, ("constant", "bytes", "select", "negated", "sign extension")
 )
 _NEGATED &= OPAQUE
-_GATHERED: Final = np.uint64(54)
-"""Bits of the sum in a number of a minimum or maximum; above it are two ones and what is gathered."""
+_SUM: Final = np.uint64((1 << 54) - 1)
+"""Bits of the sum in a number of a minimum or maximum; above it are two ones and which of these it is."""
 _PLACES: Final = np.arange(16, dtype=np.uint64) * STEP
 
 
@@ -79,8 +79,9 @@ class Terms:
             return computed(operation, sources)
         exact = computed(operation, sources) if known is not False else None
         results = []
+        kinds = (*operation.result_types, *(("pred",) if operation.writes_carry else ()))
         for number, (tags, kind) in enumerate(
-            zip(self.numbers(instruction, operation, sources), operation.result_types, strict=True)
+            zip(self.numbers(instruction, operation, sources), kinds, strict=True)
         ):
             bits = np.zeros(tags.shape, np.bool_ if kind == "pred" else f"u{DTYPES[kind].itemsize}")
             if exact is not None:
@@ -107,13 +108,12 @@ class Terms:
                 tags ^ _NEGATED if comparison.negated != (number == 1) else tags
                 for number in range(len(operation.result_types))
             ]
-        if associates(instruction):
-            return [_gathered(operator, *numbers)]
-        if instruction.opcode in COMMUTING:
+        if (rank := rank_of(instruction)) is not None:
+            return [_gathered(operator, rank, numbers)]
+        if instruction.opcode in COMMUTING and operation.source_types[0] == operation.source_types[1]:
             numbers[:2] = [np.minimum(*numbers[:2]), np.maximum(*numbers[:2])]
-        return [
-            combined(operator ^ np.uint64(number), *numbers) for number in range(len(operation.result_types))
-        ]
+        count = len(operation.result_types) + operation.writes_carry
+        return [combined(operator ^ np.uint64(number), *numbers) for number in range(count)]
 
     def select(self, predicate: Value, yes: Value, no: Value) -> Value:
         """Choose in each lane by a predicate of which something is not known."""
@@ -190,11 +190,17 @@ class Terms:
         """Return for each lane the value of another one."""
         return Value(value.bits[sources], None if value.shadow is None else value.shadow[sources])
 
-    def gathered(self, instruction: Instruction, value: Value, members: npt.NDArray[np.intp]) -> Value:
+    def bytes_of(self, value: Value) -> tuple[npt.NDArray[np.uint8], Numbers]:
+        """Return the bytes of all lanes' values: where they are known, and which terms they are."""
+        return np.ascontiguousarray(value.bits).view(np.uint8).reshape(-1), by_byte(value).reshape(-1)
+
+    def gathered(
+        self, instruction: Instruction, value: Value, members: npt.NDArray[np.intp], size: int
+    ) -> Value:
         """Return what an instruction makes of the values of a warp, the same in all its lanes."""
         heard = np.where(members < 0, np.uint64(0), whole(value)[members])
         tags = combined(number_of(name_of(instruction, self.program)), *heard.T)
-        return Value(np.zeros_like(value.bits), tags)
+        return Value(np.zeros(tags.shape, f"u{size}" if size else np.bool_), tags)
 
     def undefined(self, name: str, size: int, lanes: int) -> Value:
         """Return what a register holds that was never set: another value in each program."""
@@ -205,13 +211,13 @@ class Terms:
         """Return what lies at offsets, a value for each."""
         places = offsets[:, None] + np.arange(size)
         if region.written:
-            kept = region.kept(places)
+            kept = region.pages.kept(places)
             if kept.all():
-                bits, tags = region.read("bits", places), region.read("tags", places)
+                bits, tags = region.pages.read("bits", places), region.pages.read("tags", places)
             else:
                 bits, tags = _content(region, places)
-                bits = np.where(kept, region.read("bits", places), bits)
-                tags = np.where(kept, region.read("tags", places), tags)
+                bits = np.where(kept, region.pages.read("bits", places), bits)
+                tags = np.where(kept, region.pages.read("tags", places), tags)
             return _simplified(np.ascontiguousarray(bits).view(f"u{size}").reshape(-1), tags)
         if region.bits is not None:
             return Value(region.bits[places].view(f"u{size}").reshape(-1))
@@ -223,18 +229,20 @@ class Terms:
     def store(self, region: Region, offsets: Offsets, value: Value) -> None:
         """Write a value at each of the offsets."""
         places = offsets[:, None] + np.arange(value.size)
-        for page in region.missing(places):
+        for page in region.pages_for(places):
             bits, tags = _content(region, page_bytes(region, page))
-            region.open(page, {"bits": bits, "tags": tags})
-        region.write("bits", places, np.ascontiguousarray(value.bits).view(np.uint8).reshape(-1, value.size))
-        region.write("tags", places, by_byte(value))
+            region.pages.open(page, {"bits": bits, "tags": tags})
+        region.pages.write(
+            "bits", places, np.ascontiguousarray(value.bits).view(np.uint8).reshape(-1, value.size)
+        )
+        region.pages.write("tags", places, by_byte(value))
 
     def contents(self, region: Region, page: int) -> Numbers:
         """Return a number for each byte of a page."""
         places = page_bytes(region, page)
         bits, tags = _content(region, places)
-        if region.kept(places[:1]).all():
-            bits, tags = region.read("bits", places), region.read("tags", places)
+        if region.written and region.pages.kept(places[:1]).all():
+            bits, tags = region.pages.read("bits", places), region.pages.read("tags", places)
         return np.where(tags == 0, combined(_CONSTANT, bits.astype(np.uint64)), tags)
 
 
@@ -254,14 +262,14 @@ def whole(value: Value) -> Numbers:
     return np.where((tags == 0).all(axis=1), constants, joined)
 
 
-def _gathered(operator: np.uint64, a: Numbers, b: Numbers) -> Numbers:
+def _gathered(operator: np.uint64, rank: int, numbers: Sequence[Numbers]) -> Numbers:
     """Return the number of the least or greatest of all that was gathered so far: their order is the same."""
-    prefix = np.uint64(3 << 62) | ((operator & np.uint64(0xFF)) << _GATHERED)
-    low = np.uint64((1 << 54) - 1)
-    parts = [
-        np.where(number & ~low == prefix, number, mixed(number * STEP + operator)) & low for number in (a, b)
-    ]
-    return prefix | (parts[0] + parts[1] & low)
+    prefix = np.uint64(3 << 62 | rank << 54)
+    total = np.zeros_like(numbers[0])
+    for number in numbers:
+        more = np.where(number & ~_SUM == prefix, number, mixed(number * STEP + operator))
+        total = total + (more & _SUM)
+    return prefix | (total & _SUM)
 
 
 def by_byte(value: Value) -> Numbers:

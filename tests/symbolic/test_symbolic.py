@@ -48,7 +48,7 @@ BUFFERS: Final = (
 def contents(body: str, domain: Terms, arguments: Sequence[Data | Fixed | int] = BUFFERS) -> list[list[int]]:
     regions = run(HEADER + body + FOOTER, "kernel", (1, 1, 1), (64, 1, 1), arguments, domain)
     out = regions["out"]
-    return [domain.contents(out, page).tolist() for page in out.pages()]
+    return [domain.contents(out, page).tolist() for page in out.pages.numbers()]
 
 
 def same(first: str, second: str, kind: type[Terms] = Terms) -> bool:
@@ -92,6 +92,45 @@ SAME: Final = {
         "add.rn.f32 %e, %a, %b; add.rn.f32 %e, %e, %b; add.rn.f32 %e, %e, %b;",
     ),
     "lengths that are known": ("mov.f32 %e, %a;", "setp.lt.u32 %p, %length, 6; selp.f32 %e, %a, %b, %p;"),
+    "between lanes of a warp": (
+        "mov.f32 %e, %a; mov.b32 %n0, %a; shfl.sync.bfly.b32 %n1, %n0, 1, 31, -1; mov.b32 %e, %n1;",
+        "shl.b32 %n0, %lane, 2; st.shared.f32 [%n0], %a; bar.warp.sync -1; xor.b32 %n0, %n0, 4; ld.shared.f32 %e, [%n0];",
+    ),
+    "through memory of the GPU and a barrier": (
+        "mov.f32 %e, %a; shl.b32 %n0, %lane, 2; xor.b32 %n1, %n0, 128; st.shared.f32 [%n0], %a; bar.sync 0; ld.shared.f32 %e, [%n1];",
+        "st.global.f32 [%out], %a; bar.sync 0; xor.b32 %n0, %lane, 32; ld.param.u64 %wide, [out]; mad.wide.u32 %wide, %n0, 4, %wide; ld.global.f32 %e, [%wide]; bar.sync 0;",
+    ),
+    "one value of all lanes": (
+        "ld.global.f32 %e, [%in];",
+        "ld.global.f32 %e, [%in]; mov.u32 %n0, 0; st.shared.f32 [%n0], %e; bar.sync 0; ld.shared.f32 %e, [%n0];",
+    ),
+    "lanes that come late": (
+        "setp.lt.u32 %p, %lane, 16; @%p bra there; mov.f32 %a, %b; there: mov.b32 %n0, %a; shfl.sync.bfly.b32 %n1, %n0, 16, 31, -1; mov.b32 %e, %n1;",
+        "setp.lt.u32 %p, %lane, 16; @%p bra there; bra late; there: mov.b32 %n0, %a; shfl.sync.bfly.b32 %n1, %n0, 16, 31, -1; mov.b32 %e, %n1; bra last; late: mov.f32 %a, %b; bra there; last:",
+    ),
+    "a known vote": (
+        "mov.f32 %e, %a;",
+        "setp.lt.u32 %p, %lane, 64; vote.sync.all.pred %q, %p, -1; selp.f32 %e, %a, %b, %q;",
+    ),
+    "a vote of which lanes there are": (
+        "mov.u32 %n0, 0xFFFF0000; mov.b32 %e, %n0;",
+        "and.b32 %n1, %lane, 31; setp.ge.u32 %p, %n1, 16; vote.sync.ballot.b32 %n0, %p, -1; mov.b32 %e, %n0;",
+    ),
+    "a vector over its own address": (
+        "mad.wide.u32 %at, %lane, 16, %in; ld.global.v2.f32 { %a, %e }, [%at];",
+        "mad.wide.u32 %at, %lane, 16, %in; ld.global.v2.b64 { %at, %wide }, [%at]; mov.b64 { %a, %e }, %at;",
+    ),
+    "a comparison for equality of any sign": (
+        "mov.b32 %n0, %a; mov.b32 %n1, %b; setp.eq.s32 %p, %n0, %n1; selp.f32 %e, %c, %d, %p;",
+        "mov.b32 %n0, %a; mov.b32 %n1, %b; setp.ne.u32 %p, %n1, %n0; selp.f32 %e, %d, %c, %p;",
+    ),
+    "three at once": (
+        "max.f32 %e, %a, %b; max.f32 %e, %e, %c;", "max.f32 %e, %c, %a; max.f32 %e, %b, %e;"
+    ),
+    "a sum of 64 bits with a carry": (
+        "mov.b32 %n0, %a; mov.b32 %n1, %b; add.cc.u32 %n2, %n0, %n1; addc.u32 %n3, %n0, 0; mov.b32 %e, %n3;",
+        "mov.b32 %n4, %a; mov.b32 %n1, %b; add.cc.u32 %n2, %n1, %n4; addc.u32 %n3, 0, %n4; mov.b32 %e, %n3;",
+    ),
     "a table by another way": (
         "mov.u64 %wide, table; ld.global.u32 %n0, [%wide + 8]; mov.b32 %e, %n0;",
         "mov.u64 %wide, table; add.u64 %wide, %wide, 8; ld.global.u32 %n0, [%wide]; mov.b32 %e, %n0;",
@@ -154,6 +193,18 @@ OTHER: Final = {
         "mov.f32 %e, %a;",
         "mov.b32 %n0, %a; shfl.sync.down.b32 %n1, %n0, 1, 31, -1; mov.b32 %e, %n1;",
     ),
+    "a stored ballot's upper bytes": (
+        "setp.gt.f32 %p, %a, %b; vote.sync.ballot.b32 %n0, %p, -1; mov.b32 %e, %n0;",
+        "setp.gt.f32 %p, %a, %b; vote.sync.ballot.b32 %n0, %p, -1; and.b32 %n0, %n0, 255; mov.b32 %e, %n0;",
+    ),
+    "the upper half's comparison": (
+        "mov.b32 %n0, %a; mov.b32 %n1, %b; setp.lt.f16x2 %p|%q, %n0, %n1; selp.f32 %e, %c, %d, %q;",
+        "mov.b32 %n0, %a; mov.b32 %n1, %b; setp.lt.f16x2 %p|%q, %n0, %n1; selp.f32 %e, %d, %c, %p;",
+    ),
+    "a maximum for a minimum among others": (
+        "max.f32 %a, %a, %b; min.f32 %b, %b, %c; max.f32 %e, %a, %b;",
+        "max.f32 %a, %a, %b; min.f32 %b, %b, %c; min.f32 %e, %a, %b;",
+    ),
     "a shift of data": ("mov.b32 %n0, %a; shr.s32 %n0, %n0, 3; mov.b32 %e, %n0;",
                         "mov.b32 %n0, %a; shr.u32 %n0, %n0, 3; mov.b32 %e, %n0;"),
     "nothing stored": ("mov.f32 %e, %a;", "mov.f32 %e, %a; setp.gt.u32 %p, %lane, 9; @%p bra over; st.global.f32 [%out], %b; over:"),
@@ -183,10 +234,21 @@ def test_what_may_be_contracted_equals_nothing_in_another_text() -> None:
         ("mov.b32 %n0, %a; mad.wide.u32 %wide, %n0, 4, %in; ld.global.f32 %e, [%wide];", "depends on data"),
         ("mov.b32 %n0, %a; shfl.sync.idx.b32 %n1, %n0, %n0, 31, -1; mov.b32 %e, %n1;", "which lanes"),
         ("red.global.add.f32 [%out], %a; mov.f32 %e, %a;", "red.global.add.f32"),
-        ("mov.u32 %n0, %clock; mov.b32 %e, %n0;", "before it runs"),
+        ("mov.u32 %n0, %clock; mov.b32 %e, %n0;", "which no launch fixes"),
         ("again: add.u32 %n0, %lane, 1; bra again;", "still running after"),
         ("setp.eq.u32 %p, %lane, 0; @%p bra over; bar.sync 0; bra last; over: bar.sync 1, 32; last: mov.f32 %e, %a;",
          "a part of the block"),
+        ("mov.u32 %n0, %smid; mov.b32 %e, %n0;", "%smid, which no launch fixes"),
+        ("griddepcontrol.wait; mov.f32 %e, %a;", "griddepcontrol"),
+        ("mov.u64 %wide, table; setp.eq.u32 %p, %lane, 9; @%p st.global.f32 [%wide], %a; mov.f32 %e, %a;", "outlives the launch"),
+        # whoever comes last, or first
+        ("st.global.f32 [%in], %a; mov.f32 %e, %a;", "different values of several threads"),
+        ("setp.gt.f32 %p, %a, %b; @%p st.global.f32 [%in], %a; mov.f32 %e, %a;", "different values of several threads"),
+        ("shl.b32 %n0, %lane, 2; st.shared.f32 [%n0], %a; xor.b32 %n0, %n0, 128; ld.shared.f32 %e, [%n0];", "races"),
+        ("setp.gt.f32 %p, %a, %b; shl.b32 %n0, %lane, 2; @%p st.shared.f32 [%n0], %a; xor.b32 %n0, %n0, 4; ld.shared.f32 %e, [%n0];", "races"),
+        ("shl.b32 %n0, %lane, 2; ld.shared.f32 %e, [%n0]; xor.b32 %n0, %n0, 4; st.shared.f32 [%n0], %a;", "races"),
+        ("st.global.f32 [%out], %a; xor.b32 %n0, %lane, 32; ld.param.u64 %wide, [out]; mad.wide.u32 %wide, %n0, 4, %wide; ld.global.f32 %e, [%wide];", "races"),
+        ("st.global.f32 [%out], %a; setp.eq.u32 %p, %lane, 63; @%p bra over; st.global.f32 [%out + 4], %b; over: mov.f32 %e, %a;", "races"),
         ("add.u64 %at, %in, 1024; ld.global.f32 %e, [%at];", "belongs to no buffer"),
     ],
 )  # fmt: skip
@@ -203,8 +265,8 @@ def test_in_place_is_one_buffer() -> None:
         regions = run(HEADER + body + FOOTER, "kernel", (1, 1, 1), (64, 1, 1), alias, domain)
         return [int(number) for number in domain.contents(regions["in"], 0)]
 
-    early = "ld.global.f32 %e, [%in + 128];"
-    late = "st.global.f32 [%out], %a; bar.sync 0; ld.global.f32 %e, [%in + 128];"
+    early = "ld.global.f32 %e, [%in + 128]; bar.sync 0;"
+    late = "bar.sync 0; st.global.f32 [%out], %a; bar.sync 0; ld.global.f32 %e, [%in + 128]; bar.sync 0;"
     assert first_page(early, "old") == first_page(early, "new")
     assert first_page(early, "old") != first_page(late, "new"), "lane 32 has written there by then"
     assert same(early, late), "apart from each other it makes no difference"
