@@ -9,8 +9,9 @@ import pytest
 from ptxtemplates.gpu import unavailable
 from tests.gpu import reporting
 from tests.gpu.reporting import tell
+from tests.helpers.stubs import errors_of
 
-__all__ = ["tell"]
+__all__ = ["errors_of", "tell"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

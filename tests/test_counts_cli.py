@@ -16,18 +16,13 @@ from ptxtemplates.references.launches import run_time_sizes, sizes_of, typical_l
 from ptxtemplates.rendering import render
 from tests.helpers.cli import assert_refused, ptxtemplates
 from tests.helpers.toy import TEMPLATE, line_of
-from tests.helpers.variants import KERNELS, ROOT
+from tests.helpers.variants import KERNELS, ROOT, SMALL_ROPE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LIST: Final = """\
-[[kernel]]
-name = "batched_rope"
-num_heads = 2
-head_dim = 16
-theta = 1e4
-
+LIST: Final = f"""\
+{SMALL_ROPE}
 [[kernel]]
 name = "batched_rope"
 num_heads = 1

@@ -53,11 +53,11 @@ def environment(tmp_path: Path) -> Callable[..., Path]:
     """Make an environment with the base dependencies of the running one, and install into it."""
 
     def make(*install: str | Path) -> Path:
-        venv.create(tmp_path / "venv", with_pip=True)
+        # what is installed already need not be installed again: jinja2, click, filelock, hatchling, pip
+        own = Path(pytest.__file__).parents[1]
+        venv.create(tmp_path / "venv", with_pip=not (own / "pip").is_dir())
         python = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
         found = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-        # what is installed already need not be downloaded again: jinja2, click, filelock, hatchling
-        own = Path(pytest.__file__).parents[1]
         Path(found, "borrowed.pth").write_text(f"{own}\n")
         run(python, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", *install)
         return python

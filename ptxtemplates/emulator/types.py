@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-BITS: Final = {name: 1 if name == "pred" else dtype.itemsize * 8 for name, dtype in DTYPES.items()}
+BITS: Final = {
+    **{name: 1 if name == "pred" else dtype.itemsize * 8 for name, dtype in DTYPES.items()},
+    "bf16": 16,
+}
 """Bits of each PTX type; a packed type has those of both halves."""
 
 WARP: Final = 32

@@ -66,6 +66,29 @@ def execute(
     return result, calls.read_text().splitlines() if calls.exists() else []
 
 
+def assert_ok(program: Path, driver: Path, directory: Path, calls: Sequence[str]) -> None:
+    """Assert that a program finds its result right, says nothing else, and has made these calls alone."""
+    result, made = execute(program, driver, [directory])
+    assert (result.returncode, result.stdout, result.stderr) == (0, "ok\n", "")
+    assert made == calls
+
+
+def execute_broken(program: Path, driver: Path, folder: Path) -> tuple[int, Path, list[str]]:
+    """Run a program on half of a text; return its exit code, the file of the text, and what it said."""
+    file = folder / "batched_rope" / f"{VARIANT}.ptx"
+    file.parent.mkdir()
+    file.write_text("// half of a text\n.version 6.3\n")
+    result, _ = execute(program, driver, [folder])
+    return result.returncode, file, result.stderr.splitlines()
+
+
+def loads_and_launches(program: Path, driver: Path, folder: Path) -> list[str]:
+    """Run a snippet's program in a folder, and return its calls about modules and launches."""
+    calls = folder / "calls"
+    run(program, cwd=folder, env={"LD_LIBRARY_PATH": str(driver), "LIBCUDA_CALLS": str(calls)})
+    return [call for call in calls.read_text().splitlines() if call.startswith(("cuModule", "cuLaunch"))]
+
+
 def snippet(text: str, language: str, word: str) -> str:
     """Return the one block of a document that is in a language and has a word."""
     [found] = [

@@ -12,8 +12,10 @@ from tests.examples_loading.building import (
     LAUNCH,
     LINUX_ONLY,
     README,
-    VARIANT,
+    assert_ok,
     execute,
+    execute_broken,
+    loads_and_launches,
     snippet,
 )
 
@@ -61,15 +63,11 @@ def program(texts: Path, libcuda: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_calls_and_result(program: Path, libcuda: Path, texts: Path) -> None:
-    result, calls = execute(program, libcuda, [texts])
-    assert (result.returncode, result.stdout, result.stderr) == (0, "ok\n", "")
-    assert calls == CALLS
+    assert_ok(program, libcuda, texts, CALLS)
 
 
 def test_fat_binary_comes_first(program: Path, libcuda: Path, binaries: Path) -> None:
-    result, calls = execute(program, libcuda, [binaries])
-    assert (result.returncode, result.stdout) == (0, "ok\n")
-    assert calls == [call.replace("Ex PTX", "Ex a fat binary") for call in CALLS]
+    assert_ok(program, libcuda, binaries, [call.replace("Ex PTX", "Ex a fat binary") for call in CALLS])
 
 
 @pytest.mark.parametrize("name", dict.fromkeys(call.split()[0] for call in CALLS))
@@ -83,12 +81,9 @@ def test_every_error_ends_it(program: Path, libcuda: Path, texts: Path, name: st
 
 
 def test_what_the_assembler_says_is_shown(program: Path, libcuda: Path, tmp_path: Path) -> None:
-    file = tmp_path / "batched_rope" / f"{VARIANT}.ptx"
-    file.parent.mkdir()
-    file.write_text("// half of a text\n.version 6.3\n")
-    result, _ = execute(program, libcuda, [tmp_path])
-    assert result.returncode == 2
-    assert result.stderr.splitlines() == [
+    code, file, said = execute_broken(program, libcuda, tmp_path)
+    assert code == 2
+    assert said == [
         f"cuModuleLoadDataEx of {file}: CUDA_ERROR_INVALID_PTX",
         "ptxas application ptx input, line 1; fatal : not an image",
     ]
@@ -145,11 +140,7 @@ def test_snippet_of_the_readme(libcuda: Path, shown: Path, tmp_path: Path) -> No
     )
     program = compiled(source, shown, libcuda, tmp_path)
     (tmp_path / "build").symlink_to(shown)
-    run(
-        program, cwd=tmp_path, env={"LD_LIBRARY_PATH": str(libcuda), "LIBCUDA_CALLS": str(tmp_path / "calls")}
-    )
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert [call for call in calls if call.startswith(("cuModule", "cuLaunch"))] == [
+    assert loads_and_launches(program, libcuda, tmp_path) == [
         "cuModuleLoad PTX",
         "cuModuleGetFunction batched_rope",
         "cuLaunchKernel batched_rope grid 32 3 1 block 64 1 1 shared 0",

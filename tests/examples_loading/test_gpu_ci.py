@@ -64,14 +64,13 @@ def test_command_takes_the_options(words: list[str]) -> None:
     command.make_context(words[1], words[2:])  # parses, and runs nothing
 
 
-@pytest.mark.parametrize(
-    "words",
-    [words for words in LINES if words[0] == "pytest"],
-    ids=lambda words: " ".join(words),
-)
-def test_pytest_takes_the_options(words: list[str], tmp_path: Path) -> None:
-    """And finds tests that are marked: it is not green because there is nothing to do."""
-    options = [word.replace("results/", f"{tmp_path}/") for word in words[1:]]
+def test_pytest_takes_the_options(tmp_path: Path) -> None:
+    """Of every line, at once. And finds tests that are marked: it is not green because there is nothing to do."""
+    lines = [words[1:] for words in LINES if words[0] == "pytest"]
+    assert all(words[:3] == ["-m", "gpu", "--require-gpu"] for words in lines)
+    assert not any(word[0] != "-" for words in lines for word in words[3:])  # each is an option by itself
+    options = ["-m", "gpu", *dict.fromkeys(word for words in lines for word in words[2:])]
+    options = [word.replace("results/", f"{tmp_path}/") for word in options]
     command = [sys.executable, "-m", "pytest", *options, "--collect-only", "-q", "tests/gpu/test_device.py"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import runpy
-import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +11,7 @@ import pytest
 
 from tests.examples_loading.building import EXAMPLES, README, VARIANT, snippet
 from tests.examples_loading.standin import Buffer, Core
-from tests.helpers.variants import ROOT
+from tests.helpers.stubs import with_mistakes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,52 +120,18 @@ def test_snippet_of_the_readme(monkeypatch: pytest.MonkeyPatch, shown: Path) -> 
     ]
 
 
-def errors_of(folder: Path, text: str) -> list[str]:
-    """Type-check a program strictly against the stubs of the installed cuda.core; return what is said of it."""
-    spec = find_spec("cuda.core")
-    assert spec is not None
-    assert spec.origin is not None
-    package = next(parent for parent in Path(spec.origin).parents if parent.name == "core")
-    versioned = max(package.glob("cu1*"))
-    stubs = folder / "stubs" / "cuda" / "core"
-    for stub in versioned.rglob("*.py*"):
-        if stub.suffix in (".py", ".pyi"):
-            (stubs / stub.relative_to(versioned)).parent.mkdir(parents=True, exist_ok=True)
-            (stubs / stub.relative_to(versioned)).write_bytes(stub.read_bytes())
-    # a type checker does not follow the computed list of names of this one
-    (stubs / "__init__.py").write_text(
-        (package / "__init__.py").read_text()
-        + "from cuda.core._memory._legacy import LegacyPinnedMemoryResource as LegacyPinnedMemoryResource\n"
-    )
-    (stubs / "py.typed").touch()
-    (folder / "program.py").write_text(text)
-    (folder / "mypy.ini").write_text(
-        f"[mypy]\nmypy_path = {folder / 'stubs'}\nexplicit_package_bases = true\nstrict = true\n"
-        "[mypy-cuda.*]\nignore_missing_imports = true\n"
-    )
-    command = [sys.executable, "-m", "mypy", "--config-file", str(folder / "mypy.ini")]
-    command += ["--cache-dir", str(folder / "cache"), str(folder / "program.py")]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "cuda/core" in result.stdout or result.returncode == 0, result.stdout + result.stderr
-    return [line for line in result.stdout.splitlines() if Path(line.partition(":")[0]).name == "program.py"]
-
-
-def test_example_fits_the_stubs_of_cuda_core(tmp_path: Path) -> None:
-    text = SOURCE.read_text()
-    assert errors_of(tmp_path, text) == []
+def test_programs_fit_the_stubs_of_cuda_core(errors_of: Callable[..., list[list[str]]]) -> None:
+    example = SOURCE.read_text()
+    names = "rows: int = 3\nx_pointer: int = 0\nout_pointer: int = 0\npositions_pointer: int = 0\n"
     mistakes = {
         "copy_to(out_host, stream=stream)": "copy_to(out_host, stream)",
         "device.allocate(4 * n, stream=stream)": "device.allocate(4 * n)",
         "ObjectCode.from_fatbin": "ObjectCode.from_fat_binary",
         "LaunchConfig(grid=grid": "LaunchConfig(blocks=grid",
     }
-    for right, wrong in mistakes.items():
-        assert text.count(right) == 1, right
-        text = text.replace(right, wrong)
-    assert len([line for line in errors_of(tmp_path, text) if ": error: " in line]) >= len(mistakes)
-
-
-def test_snippet_fits_the_stubs_of_cuda_core(tmp_path: Path) -> None:
-    text = snippet(README, "python", "cuda.core")
-    names = "rows: int = 3\nx_pointer: int = 0\nout_pointer: int = 0\npositions_pointer: int = 0\n"
-    assert errors_of(tmp_path, names + text) == []
+    of_example, of_mistaken, of_snippet = errors_of(
+        example, with_mistakes(example, mistakes), names + snippet(README, "python", "cuda.core")
+    )
+    assert of_example == []
+    assert of_snippet == []
+    assert len([line for line in of_mistaken if ": error: " in line]) >= len(mistakes)

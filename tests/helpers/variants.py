@@ -13,3 +13,12 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIST: Final = ROOT / "kernels.toml"
 KERNELS: Final[dict[str, Kernel]] = {kernel.variant: kernel for kernel in load(LIST)}
+
+SMALL_ROPE: Final = """\
+[[kernel]]
+name = "batched_rope"
+num_heads = 2
+head_dim = 16
+theta = 1e4
+"""
+"""An entry of a list that tests write."""

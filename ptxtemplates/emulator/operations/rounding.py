@@ -100,7 +100,7 @@ def narrow(values: Array, type_: str, mode: str) -> Array:
     array
         Of the type's NumPy type; float64 for ``f64`` and ``tf32``.
     """
-    dtype = DTYPES.get(type_, np.dtype(np.float64))
+    dtype = np.dtype(np.float64) if type_ == "tf32" else DTYPES[type_]
     # NumPy rounds float64 once to these two; ml_dtypes goes through float32
     if mode == "rn" and type_ in ("f16", "f32", "f64"):
         return values.astype(dtype)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -16,17 +15,30 @@ from ptxtemplates.ptx.statements import Instruction
 Array: TypeAlias = npt.NDArray[Any]
 Compute: TypeAlias = Callable[..., tuple[Array, ...]]
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    **{f"{kind}{bits}": np.dtype(f"uint{bits}") for kind in "bu" for bits in (8, 16, 32, 64)},
-    **{f"s{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "f16x2": np.dtype(np.uint32),
-    "bf16x2": np.dtype(np.uint32),
-    "pred": np.dtype(np.bool_),
-}
+
+class _Dtypes(dict[str, np.dtype[Any]]):
+    """NumPy types by PTX type; that of bf16 is added when it is asked for."""
+
+    def __missing__(self, name: str) -> np.dtype[Any]:
+        if name != "bf16":
+            raise KeyError(name)
+        import ml_dtypes  # takes longer than all else that an emulation imports, and few kernels need it
+
+        return self.setdefault(name, np.dtype(ml_dtypes.bfloat16))
+
+
+DTYPES: Final = _Dtypes(
+    {
+        **{f"{kind}{bits}": np.dtype(f"uint{bits}") for kind in "bu" for bits in (8, 16, 32, 64)},
+        **{f"s{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+        "f16": np.dtype(np.float16),
+        "f32": np.dtype(np.float32),
+        "f64": np.dtype(np.float64),
+        "f16x2": np.dtype(np.uint32),
+        "bf16x2": np.dtype(np.uint32),
+        "pred": np.dtype(np.bool_),
+    }
+)
 """NumPy type of a lane's value, by PTX type without its dot; packed types are one integer."""
 
 # A NaN that an instruction makes has one bit pattern. The ISA names it for the packed formats of 16 bits
