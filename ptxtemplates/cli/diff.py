@@ -28,6 +28,9 @@ STANDARD_OUTPUT: Final = "-"
 NARROWEST: Final = 60
 """Columns; below them a terminal is taken for one that does not tell."""
 
+READ: Final = frozenset({".ptx", ".jinja", ".toml"})
+"""Endings of what is never a report."""
+
 
 class Outputs(NamedTuple):
     """Where reports go: a path, ``-`` for stdout, or nowhere."""
@@ -125,7 +128,7 @@ def command(
         before, after, asked, jobs=jobs or os.cpu_count() or 1, progress=with_progress("comparing")
     )
     judgement = policy.judge(comparison.changes)
-    comparison = comparison._replace(failures=judgement.refused + judgement.unanswered)
+    comparison = comparison._replace(failures=judgement.refused, unanswered=judgement.unanswered)
     _write(comparison, outputs)
     if judgement.refused:
         return 1
@@ -139,9 +142,14 @@ def _check_tools(policy: Policy, architectures: Sequence[str], *, html: bool) ->
     if architectures or "assembler" in policy.needs:
         from ptxtemplates.assembly import toolchain
         from ptxtemplates.assembly.assembler import check_architecture
+        from ptxtemplates.ptx.targets import TARGETS
 
         for architecture in architectures:
             check_architecture(architecture)
+            if architecture.rstrip("af") not in TARGETS:
+                raise click.ClickException(
+                    f"--arch {architecture} is not known; known are {', '.join(TARGETS)}"
+                )
         toolchain()
     if any(find_spec(name) is None for name in ("numpy", "ml_dtypes")):
         raise MissingExtraError(
@@ -159,6 +167,12 @@ def _check_outputs(outputs: Outputs, inputs: Sequence[str]) -> None:
     if len(outputs.on_stdout) > 1:
         raise click.UsageError(f"{' and '.join(outputs.on_stdout)} both go to stdout; give one a file")
     taken = {os.path.realpath(word) for word in inputs}
+    # what is read through them: a folder's files, and what lies beside it
+    folders = {word for word in taken if Path(word).is_dir()}
+    taken |= {f"{word}.json" for word in folders}
+    taken |= {
+        os.path.realpath(Path(word).parent / "snapshots.json") for word in inputs if word.endswith(".toml")
+    }
     for option, path in outputs.files.items():
         if path.is_symlink():  # of a tree that anyone may have written, it may lead anywhere
             raise click.ClickException(f"{option}: {path} is a symbolic link; name the file itself")
@@ -169,8 +183,10 @@ def _check_outputs(outputs: Outputs, inputs: Sequence[str]) -> None:
         if not os.access(path.parent, os.W_OK):
             raise click.ClickException(f"{option}: cannot write in {path.parent}")
         real = os.path.realpath(path)
-        if real in taken:
+        if real in taken or any(real.startswith(f"{folder}{os.sep}") for folder in folders):
             raise click.UsageError(f"{option}: {path} is read or written already; name another file")
+        if path.exists() and path.suffix in READ:
+            raise click.UsageError(f"{option}: {path} looks like something to read; name another file")
         taken.add(real)
 
 
@@ -211,6 +227,8 @@ def _show(comparison: Comparison) -> None:
     """Print the report for people: paged and in colour at a terminal, plain elsewhere."""
     from ptxtemplates.review.terminal import lines
 
+    if sys.stdout is None:  # closed: nobody reads
+        return
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a kernel's comment may hold any character
     if not sys.stdout.isatty():

@@ -37,6 +37,8 @@ ASSEMBLED: Final = (
 EMULATED: Final = ("thread-instructions", "bytes", "sectors", "sectors over ideal")
 """Figures of a launch."""
 
+_FOR: Final = " for \0"
+
 EMULATOR: Final = "emulator"
 """Where those are from."""
 
@@ -74,7 +76,17 @@ def cost(old: Side, new: Side, architectures: Sequence[str]) -> Cost:
                 for side, figure in zip((old, new), pair, strict=True)
                 if isinstance(figure, Refusal)
             ]
-    return Cost(tuple(changes), compared, asked, tuple(dict.fromkeys(reasons)))
+    return Cost(tuple(changes), compared, asked, tuple(_merged(reasons, architectures)))
+
+
+def _merged(reasons: Sequence[str], architectures: Sequence[str]) -> Iterator[str]:
+    """Yield each reason once; those that differ in the architecture alone as one."""
+    alike: dict[str, list[str]] = {}
+    for reason in dict.fromkeys(reasons):
+        named = next((each for each in architectures if f" for {each}" in reason), "")
+        alike.setdefault(reason.replace(f" for {named}", _FOR, 1) if named else reason, []).append(named)
+    for reason, names in alike.items():
+        yield reason.replace(_FOR, f" for {', '.join(names)}", 1)
 
 
 def _cell(figure: Figure) -> Cell:

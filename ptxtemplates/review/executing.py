@@ -89,7 +89,8 @@ def launch_of(side: Side) -> Setting | Refusal:
     try:
         if name in _LAUNCHES:
             return _LAUNCHES[name](parameters)
-        return settings_of(name, parameters, run_time_sizes(description))[-1]
+        settings = settings_of(name, parameters, run_time_sizes(description))
+        return settings[min(1, len(settings) - 1)]
     except _MISDESCRIBED as error:
         return _unknown(error)
 

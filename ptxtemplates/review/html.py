@@ -134,7 +134,7 @@ def _kernels(comparison: Comparison) -> list[Kernel]:
     failures = {
         change.name: tuple(
             text.removeprefix(f"{change.name}: ")
-            for text in comparison.failures
+            for text in comparison.failures + comparison.unanswered
             if text.startswith(f"{change.name}: ")
         )
         for change in comparison.changes

@@ -98,6 +98,11 @@ def markdown(comparison: Comparison) -> str:
         room = _filled((f"- {code(failure)}" for failure in comparison.failures), _FAILURES)
         head += room.parts
         left_out += _missing(room, "objection")
+    if comparison.unanswered:
+        head += ["", f"**{count(len(comparison.unanswered), 'question')} of the policy not answered:**", ""]
+        room = _filled((f"- {code(question)}" for question in comparison.unanswered), _FAILURES)
+        head += room.parts
+        left_out += _missing(room, "question")
     if groups:
         head += ["", "| | kernels | callers | text | cost |", "|---|---|---|---|---|"]
         room = _filled(map(_row, groups), _TABLE)

@@ -259,6 +259,8 @@ class Comparison(NamedTuple):
         That costs were asked for.
     failures : tuple of str
         What the policy objects to, one sentence each; empty if nothing.
+    unanswered : tuple of str
+        What it asks for and nobody could tell, likewise.
     """
 
     old: str
@@ -266,3 +268,4 @@ class Comparison(NamedTuple):
     changes: tuple[Change, ...]
     architectures: tuple[str, ...]
     failures: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()

@@ -89,7 +89,10 @@ def lines(comparison: Comparison, *, colour: bool = False, width: int = 100) -> 
             yield ""
     for failure in comparison.failures:
         yield from _sentence("", "not allowed: ", visible(failure), paint, width, "bad")
+    for question in comparison.unanswered:
+        yield from _sentence("", "not answered: ", visible(question), paint, width, "bad")
     objections = f"; {len(comparison.failures)} not allowed" if comparison.failures else ""
+    objections += f"; {len(comparison.unanswered)} not answered" if comparison.unanswered else ""
     titles = f"{visible(comparison.old)} -> {visible(comparison.new)}"
     yield paint(f"{titles}: {summary(comparison)}{objections}", "bold")
 

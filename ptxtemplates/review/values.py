@@ -40,6 +40,7 @@ def values(comparison: Comparison) -> dict[str, Any]:
         "architectures": list(comparison.architectures),
         "counts": counts(comparison.changes),
         "failures": list(comparison.failures),
+        "unanswered": list(comparison.unanswered),
         "kernels": [_kernel(change) for change in comparison.changes],
     }
 

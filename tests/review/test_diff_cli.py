@@ -202,7 +202,8 @@ def test_what_cannot_be_told_exits_with_2_and_still_reports(
     assert ran.code == 2
     sentence = f"{REDUCE}: registers on sm_90 from 32 to unreadable, so registers is not answered"
     assert ran.err == f"error: --fail-on cannot be answered: {sentence}\n"
-    assert compared.reported[-1].failures == (sentence,)
+    assert compared.reported[-1].failures == ()
+    assert compared.reported[-1].unanswered == (sentence,)
     assert (project / "report.md").exists()
     # what is certain goes before what is not
     compared.meaning = Meaning("results differ", "")
@@ -261,6 +262,7 @@ def test_files_and_stdout(compared: Compared, project: Path, capfd: pytest.Captu
         ),
         (("--fail-on", ""), ["--fail-on has an empty word"]),
         (("--arch", "sm_9x"), ["there is no architecture 'sm_9x'"]),
+        (("--arch", "sm_50"), ["--arch sm_50 is not known; known are sm_75, "]),
         (("--kernel", "nothing"), ["no kernel matches 'nothing'"]),
         (("-j", "0"), ["Invalid value for '-j'"]),
     ],
@@ -284,6 +286,20 @@ def test_an_output_never_replaces_an_input(
 ) -> None:
     path = f"snapshots/{REDUCE}.ptx"
     diff(capfd, path, "--html", f"./{path}").refused("is read or written already; name another file")
+    sidecar = (project / "snapshots.json").read_bytes()
+    for output in (path, "snapshots/report.md", "snapshots.json"):
+        ran = diff(capfd, "v1", "snapshots", "--markdown", output)
+        ran.refused("is read or written already; name another file")
+    diff(capfd, "v1", "--markdown", "snapshots.json").refused("is read or written already")
+    diff(capfd, "v1", "--markdown", path).refused("looks like something to read")
+    assert (project / "snapshots.json").read_bytes() == sidecar
+    assert compared.calls == []
+
+
+def test_nobody_reads(project: Path) -> None:
+    command = f"{sys.executable} -m ptxtemplates diff v1 --kernel {REDUCE} >&-"
+    ran = subprocess.run(["bash", "-c", command], cwd=project, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_a_report_that_fails_leaves_files_as_they_were(

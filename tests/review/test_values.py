@@ -71,6 +71,7 @@ def test_what_a_report_says() -> None:
             "unchanged": 1,
         },
         "failures": ["d.wrong: results differ"],
+        "unanswered": [],
     }
     kernels = {kernel["name"]: kernel for kernel in report["kernels"]}
     assert list(kernels) == [change.name for change in every_kind().changes]
