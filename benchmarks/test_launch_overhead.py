@@ -1,7 +1,7 @@
 """What a launch costs beside cuda.core's own: the part that needs no driver.
 
 ``pytest benchmarks/test_launch_overhead.py -s`` prints microseconds a launch; none of them fails on a slow
-machine. The launch itself does nothing here, and the device of a stream, which asks the driver, is a number.
+machine. cuda.core's launch does nothing here, and the device of a stream, which asks the driver, is a number.
 The arrays are stand-ins written in Python: some of the time is theirs, and less in a library written in C.
 """
 
@@ -36,10 +36,15 @@ ROWS: Final = 8
 CHUNKS: Final = 4
 
 
+STREAM_HANDLE: Final = 4096
+"""A stream as PyTorch (``cuda_stream``) and CuPy (``ptr``) give it; nothing looks behind it here."""
+
+
 class Launch(NamedTuple):
     """A launch, and the most that it may take."""
 
     kernel: Kernel
+    by_handle: bool
     array: Callable[[Any], Any]
     options: dict[str, Any]
     limit: float
@@ -50,8 +55,9 @@ def address(array: Any) -> int:
 
 
 LAUNCHES: Final = {
-    f"{kernel.name}, {how}, {'checked' if checked else 'unchecked'}": Launch(
+    f"{kernel.name}, {how}, {'int handle' if by_handle else 'own stream'}, {state}": Launch(
         kernel,
+        by_handle,
         array,
         {"checked": checked} | ({"rows": ROWS} if array is address else {}),
         CHECKED if checked else UNCHECKED,
@@ -61,7 +67,8 @@ LAUNCHES: Final = {
         ("PyTorch", Tensor), ("CuPy", CupyArray), ("JAX", JaxArray), ("DLPack", DlpackArray),
         ("addresses", address),
     )
-    for checked in (True, False)
+    for by_handle in (False, True)
+    for checked, state in ((True, "checked"), (False, "unchecked"))
     if array is not address or not checked
 }  # fmt: skip
 
@@ -83,7 +90,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("architecture", "load", "current_device"):
         monkeypatch.setattr(boundary, name, getattr(machine, name))
     monkeypatch.setattr(boundary, "device_of", lambda stream: 0)
-    monkeypatch.setattr(boundary, "launcher", lambda: nothing)
+    monkeypatch.setattr("cuda.core.launch", nothing)
 
 
 def nothing(*_: Any) -> None:
@@ -104,12 +111,13 @@ def numbers_of(kernel: Kernel) -> list[Any]:
 def test_launch(benchmark: Any, name: str) -> None:
     from cuda.core import PER_THREAD_DEFAULT_STREAM
 
-    kernel, array, options, limit = LAUNCHES[name]
+    kernel, by_handle, array, options, limit = LAUNCHES[name]
+    stream = STREAM_HANDLE if by_handle else PER_THREAD_DEFAULT_STREAM
     kept = numbers_of(kernel)
     arguments = [word if isinstance(word, int) else array(word) for word in kept]
     loaded = launching.load(kernel)
     benchmark.pedantic(
-        loaded.launch, (PER_THREAD_DEFAULT_STREAM, *arguments), options, iterations=1000, rounds=20,
+        loaded.launch, (stream, *arguments), options, iterations=1000, rounds=20,
         warmup_rounds=1,
     )  # fmt: skip
     benchmark.extra_info["limit_us"] = limit
@@ -136,6 +144,7 @@ def test_where_it_goes() -> None:
         "  of that the export in Python": lambda: [array.__dlpack__(stream=-1) for array in exported],
         "  the same of an export in C": lambda: [view(array, -1).shape for array in given],
         "the stream": lambda: boundary.stream_of(stream),
+        "the stream of a handle": lambda: boundary.stream_of(STREAM_HANDLE),
         "a launch of 3 tensors, checked": lambda: loaded.launch(stream, *tensors),
         "a launch of 3 tensors, unchecked": lambda: loaded.launch(stream, *tensors, checked=False),
     }

@@ -62,10 +62,6 @@ def on_gpu(
     """Launch on PyTorch's current stream of the device; nothing is waited for."""
     with torch.cuda.device(device):
         launched = loaded(kernel, device.index)
-        from cuda.core import Device  # behind `load`, which says it better if it is not installed
-
-        # PyTorch gives a thread its context when it first needs one, which may be later than now
-        Device(device.index).set_current()
         stream = torch.cuda.current_stream(device).cuda_stream
         words = [addresses(word) if isinstance(word, Table) else word for word in arguments]
         launched.launch(stream, *words)

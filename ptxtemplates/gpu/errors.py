@@ -6,7 +6,17 @@ from ptxtemplates.errors import PtxTemplatesError
 
 
 class GpuError(PtxTemplatesError):
-    """No GPU can be used, or the driver refuses what it is asked."""
+    """No GPU can be used, or the driver refuses what it is asked.
+
+    Attributes
+    ----------
+    name : str
+        Of the driver's error, such as ``CUDA_ERROR_OUT_OF_MEMORY``; empty if it is none of the driver's.
+    """
+
+    def __init__(self, message: str, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class LaunchError(PtxTemplatesError):

@@ -47,7 +47,7 @@ def launch_on_host(
     Raises
     ------
     LaunchError
-        If the arrays do not fit; nothing has been launched then.
+        If the arrays do not fit, or the stream is being captured; nothing has been launched then.
     """
     found: list[Found | list[Found]] = []
     for (_, memory), given in zip(signature.memories, arrays, strict=True):
@@ -69,6 +69,12 @@ def launch_on_host(
     spans = [0 if isinstance(one, list) else span for one, span in zip(found, checked.spans, strict=True)]
     check_overlap(signature, starts, spans)
     with boundary.current(device), contextlib.ExitStack() as kept:
+        if boundary.is_capturing(stream):
+            raise LaunchError(
+                f"{signature.variant}: stream: it is being captured into a graph, and arrays of the host "
+                "cannot be copied then: pass arrays of the GPU",
+                argument="stream",
+            )
         copies = _Copies(device, stream, kept)
         pointers = [
             copies.table_of(memory.target, one) if isinstance(one, list) else copies.of(one[0], span)

@@ -8,7 +8,7 @@ from ptxtemplates.gpu import boundary
 from ptxtemplates.gpu.arrays import READERS, Layout
 from ptxtemplates.gpu.availability import require
 from ptxtemplates.gpu.checks import check, check_alignment, check_overlap
-from ptxtemplates.gpu.errors import LaunchError
+from ptxtemplates.gpu.errors import GpuError, LaunchError
 from ptxtemplates.gpu.host_arrays import launch_on_host
 from ptxtemplates.gpu.loading import load_text
 from ptxtemplates.gpu.signature import signature_of
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     import cuda.core
 
-    from ptxtemplates.gpu.boundary import AnyStream, Block
+    from ptxtemplates.gpu.boundary import Block
+    from ptxtemplates.gpu.contexts import AnyStream
     from ptxtemplates.kernel import Kernel
 
 KEPT: Final = 4096
@@ -82,7 +83,8 @@ class LoadedKernel:
         Parameters
         ----------
         stream : cuda.core.Stream, GraphBuilder, object with ``__cuda_stream__``, or int
-            Of this kernel's device; an int is the handle.
+            Of this kernel's device; an int is the handle. A default stream (0) is that of the thread's
+            context, or of this kernel's device where the thread has none.
         *arguments
             In the order of ``kernel.arguments``: an array for each pointer, a number for each scalar. Arrays
             of the GPU are of any library that has DLPack or ``__cuda_array_interface__``, or PyTorch's; a
@@ -99,6 +101,8 @@ class LoadedKernel:
         ------
         LaunchError
             If the arguments do not fit. Nothing has been launched or changed.
+        GpuError
+            If the driver refuses the launch, or reports an error of earlier work.
         """
         if len(arguments) != self._signature.arity:
             self._refuse_count(len(arguments))
@@ -141,9 +145,14 @@ class LoadedKernel:
             a, b = pointers[first], pointers[second]
             if a < b + spans[second] and b < a + spans[first]:
                 check_overlap(self._signature, pointers, spans)
-        own = self._own(stream)
+        has_context = self._check_device(stream)
         if plan.configuration is not None:
-            self._launch(own, plan.configuration, self._handle, *values)
+            own = boundary.stream_of(stream)
+            if has_context:
+                self._launch(own, plan.configuration, self._handle, *values)
+            else:
+                with boundary.current(self.device):
+                    self._launch(own, plan.configuration, self._handle, *values)
 
     def _launch_unchecked(
         self, stream: AnyStream, arguments: tuple[Any, ...], sizes: Mapping[str, int]
@@ -164,7 +173,15 @@ class LoadedKernel:
             )
         )
         if configuration is not None:
-            self._launch(boundary.stream_of(stream), configuration, self._handle, *values)
+            own = boundary.stream_of(stream)
+            try:
+                self._launch(own, configuration, self._handle, *values)
+            except GpuError:
+                if boundary.has_context():
+                    raise
+                # a default stream, which is none without a context: asked for where it has failed alone
+                with boundary.current(self.device):
+                    self._launch(own, configuration, self._handle, *values)
 
     def _size(self, name: str, arguments: tuple[Any, ...], sizes: Mapping[str, int]) -> int:
         """Find a run-time size where it can be read quickest."""
@@ -203,7 +220,8 @@ class LoadedKernel:
     def _copy_and_launch(
         self, stream: AnyStream, arguments: tuple[Any, ...], values: list[Any], sizes: Mapping[str, int]
     ) -> None:
-        own = self._own(stream)
+        self._check_device(stream)
+        own = boundary.stream_of(stream)
 
         def enqueue(pointers: list[int], bound: Mapping[str, int]) -> None:
             for (position, _), pointer in zip(self._memories, pointers, strict=True):
@@ -216,16 +234,16 @@ class LoadedKernel:
         arrays = [arguments[position] for position, _ in self._memories]
         launch_on_host(self._signature, arrays, named | {**sizes}, self.device, own, enqueue)
 
-    def _own(self, stream: AnyStream) -> cuda.core.Stream:
-        """Return cuda.core's stream, which must be of this device."""
-        own = boundary.stream_of(stream)
-        device = boundary.device_of(own)
-        if device != self.device:
+    def _check_device(self, stream: AnyStream) -> bool:
+        """Raise `LaunchError` if a stream is of another device; return whether it is of any yet."""
+        device = boundary.device_of(stream)
+        if device is not None and device != self.device:
             raise LaunchError(
-                f"{self.kernel.variant}: the stream is of device {device}, and the kernel is loaded on "
-                f"device {self.device}"
+                f"{self.kernel.variant}: stream: it is of device {device}, and the kernel is loaded on "
+                f"device {self.device}",
+                argument="stream",
             )
-        return own
+        return device is not None
 
     def _refuse_count(self, count: int) -> NoReturn:
         names = ", ".join(argument.name for argument in self.kernel.arguments)
@@ -262,12 +280,11 @@ def launch(kernel: Kernel, stream: AnyStream, *arguments: Any, checked: bool = T
     """Launch a kernel on a stream, loaded onto the stream's device when that sees it for the first time.
 
     As `LoadedKernel.launch`, which is quicker: keep what `load` returns where that matters, and for a stream
-    that is being captured.
+    that is being captured. A default stream is of device 0 where the thread has no context.
     """
     require()
-    own = boundary.stream_of(stream)
-    key = (kernel, boundary.device_of(own))
+    key = (kernel, boundary.device_of(stream) or 0)
     loaded = _launched.get(key)
     if loaded is None:
         loaded = _launched.setdefault(key, load(*key))
-    loaded.launch(own, *arguments, checked=checked, **sizes)
+    loaded.launch(stream, *arguments, checked=checked, **sizes)

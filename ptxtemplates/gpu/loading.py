@@ -22,7 +22,8 @@ def load_text(text: str, entry: str, device: int) -> cuda.core.Kernel:
     """Return an entry of a PTX text, ready to be launched on a device.
 
     Machine code is assembled by ptxas and kept between processes, as `ptxtemplates.assembly` does; where
-    ptxas is not installed, or does not know the GPU, the driver assembles the text.
+    ptxas is not installed, does not know the GPU, or is newer than the driver, which refuses its machine code
+    then, the driver assembles the text.
 
     Raises
     ------
@@ -37,14 +38,23 @@ def load_text(text: str, entry: str, device: int) -> cuda.core.Kernel:
         return found
     with _loading:  # texts one after another: a few milliseconds each, and once
         if key not in _loaded:
-            code, assembled = _machine_code(text, boundary.architecture(device))
-            try:
-                _loaded[key] = boundary.load(code, assembled=assembled, entry=entry, device=device)
-            except GpuError:
-                raise
-            except Exception as error:  # cuda.core has an error of its own, with the driver's words
-                raise GpuError(f"{entry} cannot be loaded on device {device}: {error}") from error
+            _loaded[key] = _load(text, entry, device)
         return _loaded[key]
+
+
+def _load(text: str, entry: str, device: int) -> cuda.core.Kernel:
+    code, assembled = _machine_code(text, boundary.architecture(device))
+    refused: list[Exception] = []
+    # a driver that is older than the assembler refuses its machine code, and may know the text
+    for image, is_code in [(code, True), (text.encode(), False)] if assembled else [(code, False)]:
+        try:
+            return boundary.load(image, assembled=is_code, entry=entry, device=device)
+        except Exception as error:  # also what cuda.core itself finds wrong
+            refused.append(error)
+    said = "; of the text, ".join(dict.fromkeys(map(str, refused)))
+    last = refused[-1]
+    name = last.name if isinstance(last, GpuError) else ""
+    raise GpuError(f"{entry} cannot be loaded on device {device}: {said}", name=name) from last
 
 
 def _machine_code(text: str, architecture: str) -> tuple[bytes, bool]:

@@ -10,6 +10,7 @@ import numpy as np
 from ptxtemplates.gpu import boundary
 from ptxtemplates.gpu.availability import require
 from ptxtemplates.gpu.blocks import beside_the_case
+from ptxtemplates.gpu.errors import GpuError
 from ptxtemplates.gpu.loading import load_text
 from ptxtemplates.gpu.signature import signature_of
 from ptxtemplates.references.case import Close, Input, Output, Sparse, Table
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from ptxtemplates.kernel import Kernel
     from ptxtemplates.references.case import Buffer, Case, Launch
-    from ptxtemplates.references.place import Text
+    from ptxtemplates.references.place import Contents, Text
 
     Bytes = npt.NDArray[np.uint8]
 
@@ -34,6 +35,19 @@ GUARD_WORD: Final = 0xA5A5A5A5
 NAN: Final = 0x7FC00000
 """Bits of the float32 that outputs are filled with."""
 
+FAULTS: Final = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "out of bounds",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "misaligned",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "wrong state space",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal instruction",
+    "CUDA_ERROR_INVALID_PC": "invalid program counter",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR": "stack error",
+    "CUDA_ERROR_ASSERT": "trap",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "does not end",
+    "CUDA_ERROR_LAUNCH_FAILED": "launch failed",
+}
+"""What a kernel can do that ends the context it runs in, and with it what this process can do on the GPU."""
+
 
 class Device:
     """A GPU.
@@ -41,6 +55,10 @@ class Device:
     Buffers lie between guard bytes, outputs are filled with NaN, and every case runs twice: its results must
     have the same bits. All blocks of a grid run; where a case chooses some, the elements of the others count
     as never written.
+
+    A kernel that does what hardware does not allow (`FAULTS`) is a finding of its case, in which nothing
+    counts as written then. CUDA runs nothing more in the process: all other cases are skipped, with that
+    reason.
 
     Parameters
     ----------
@@ -62,6 +80,8 @@ class Device:
         self._bare = bare
         self.number = boundary.current_device() if device is None else device
         self._stream = boundary.create_stream(self.number)
+        self._lost: str | None = None
+        self._running = ""  # the entry of what has been launched and is not done
 
     @property
     def name(self) -> str:
@@ -69,7 +89,12 @@ class Device:
         return boundary.name(self.number)
 
     def obstacle(self, case: Case) -> str | None:
-        """Return why a case cannot be run here: its buffers do not fit the free memory; None if they do."""
+        """Return why a case cannot be run here; None if it can.
+
+        Its buffers do not fit the free memory, or a case before it has ended the context.
+        """
+        if self._lost is not None:
+            return self._lost
         needed = sum(_allocated(buffer, self._guard) for buffer in case.buffers.values())
         free = boundary.free_memory(self.number)
         if needed <= free:
@@ -88,12 +113,26 @@ class Device:
         Raises
         ------
         SkippedCase
-            If its buffers do not fit (see `obstacle`).
+            If it cannot be run (see `obstacle`).
         GpuError
-            If the driver reports an error.
+            If the driver reports an error that is not the kernel's.
         """
         if reason := self.obstacle(case):
             raise SkippedCase(reason)
+        self._running = ""
+        try:
+            return self._run(case, programs)
+        except GpuError as error:
+            if not self._running or error.name not in FAULTS:
+                raise
+            self._lost = (
+                f"the GPU runs nothing more in this process, since {self._running} ended with {error.name} "
+                f"in {case.name}"
+            )
+            message = f"{error}; the emulator or compute-sanitizer can tell where"
+            return Ran(_untouched(case), (_finding(FAULTS[error.name], message, self._running, None, None),))
+
+    def _run(self, case: Case, programs: Mapping[Kernel, Text]) -> Ran:
         with boundary.current(self.number):
             buffers = _Buffers(case, self.number, self._stream, self._guard)
             findings: list[Observation] = []
@@ -102,7 +141,6 @@ class Device:
                 buffers.fill()
                 for launch in case.launches:
                     self._launch(launch, programs[launch.kernel], buffers)
-                boundary.synchronise(self._stream)
                 if not self._bare:
                     entry = programs[case.launches[-1].kernel].entry
                     results = [buffers.read(*part).view(np.uint8) for part in results_of(case)]
@@ -135,7 +173,10 @@ class Device:
             for position, word in enumerate(launch.arguments)
         ]
         configuration = boundary.configuration(launch.grid, kernel.block)
+        self._running = program.entry
         boundary.launcher()(self._stream, configuration, handle, *values)
+        boundary.synchronise(self._stream)  # each by itself: an error is then of this one
+        self._running = ""
 
 
 class _Buffers:
@@ -228,6 +269,23 @@ def _allocated(buffer: Buffer, guard: int) -> int:
     return -(-(guard + _size(buffer) + guard) // 4) * 4
 
 
+def _untouched(case: Case) -> Contents:
+    """Return what the buffers of a case hold before its launches."""
+
+    def contents(name: str, at: int, size: int) -> npt.NDArray[Any]:
+        buffer = case.buffers[name]
+        if isinstance(buffer, Input):
+            return np.array(buffer.array.reshape(-1)[at : at + size])
+        elements = np.full(size, np.nan, np.float32)
+        for piece in buffer.pieces if isinstance(buffer, Sparse) else ():
+            first, last = max(at, piece.at), min(at + size, piece.at + piece.array.size)
+            if first < last:
+                elements[first - at : last - at] = piece.array.reshape(-1)[first - piece.at : last - piece.at]
+        return elements
+
+    return contents
+
+
 def results_of(case: Case) -> list[tuple[str, int, int]]:
     """Return what a case changes or looks at: buffer, flat index, size; of sparse buffers the latter."""
     parts = [
@@ -253,5 +311,5 @@ def _differing(case: Case, first: list[Bytes], second: list[Bytes], entry: str) 
             yield _finding("not reproducible", message, entry, None, name)
 
 
-def _finding(kind: str, message: str, entry: str, address: int | None, buffer: str) -> Observation:
+def _finding(kind: str, message: str, entry: str, address: int | None, buffer: str | None) -> Observation:
     return Observation(kind, message, entry, 0, None, (), (), address, buffer)

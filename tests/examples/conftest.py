@@ -48,7 +48,7 @@ def pretended(
     install: Callable[..., Machine], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Pretended]]:
     """Return what sends tensors of the CPU the way of those of a GPU from then on; it takes the kernels."""
-    core = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
+    pytest.importorskip("cuda.core", reason="cuda.core is not installed")
     import torch
 
     from examples.pytorch import running
@@ -60,16 +60,12 @@ def pretended(
         assert tensor.is_contiguous()
         return tensor.data_ptr(), (tuple(tensor.shape), None, tensor.dtype, 0, False)
 
-    def device(index: int | None) -> SimpleNamespace:
-        return SimpleNamespace(set_current=lambda: made.done.append(f"current {index}"))
-
     def pretending(*kernels: Any) -> Pretended:
         made.machine = install(*kernels)
         monkeypatch.setitem(running.PLACES, "cpu", running.on_gpu)
         monkeypatch.setitem(arrays.READERS, torch.Tensor, arrays.Reader(lambda tensor: read(tensor)[0], read))
         return made
 
-    monkeypatch.setattr(core, "Device", device)
     monkeypatch.setattr(torch.cuda, "device", made.guard)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=Stream(0)))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)

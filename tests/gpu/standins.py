@@ -315,11 +315,17 @@ class Machine:
     def launcher(self) -> Callable[..., None]:
         return self._launch
 
+    def has_context(self) -> bool:
+        return True
+
     def stream_of(self, stream: Any) -> Any:
         return stream
 
-    def device_of(self, stream: Stream) -> int:
+    def device_of(self, stream: Stream) -> int | None:
         return stream.device
+
+    def is_capturing(self, stream: Stream) -> bool:
+        return self._captured is not None
 
     def device_of_pointer(self, pointer: int) -> int:
         return 0

@@ -371,5 +371,5 @@ def test_a_size_that_is_named(machine: Machine) -> None:
 
 
 def test_a_stream_of_another_device(machine: Machine) -> None:
-    with pytest.raises(LaunchError, match="the stream is of device 1, and the kernel is loaded on device 0"):
+    with pytest.raises(LaunchError, match="stream: it is of device 1, and the kernel is loaded on device 0"):
         load(ROPE).launch(Stream(1), x(), x(), positions())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,8 @@ import jsonschema
 import pytest
 
 from benchmarks import gpu_report
+from ptxtemplates.bench.units import units_of
+from ptxtemplates.config import load
 from tests.gpu.everywhere import WRONG, environment
 from tests.helpers.variants import ROOT
 
@@ -26,14 +30,37 @@ pytestmark = pytest.mark.skipif(
 SCHEMA: Final = json.loads((ROOT / "benchmarks" / "gpu-1.json").read_text(encoding="utf-8"))
 CHOSEN: Final = "batched_rope.h1.d256 or bits[add- or div.full.f32 or sanitizer"
 BENCH: Final = {"schema_version": 1, "kernels": []}
+DEVICE: Final = {"device": "a GPU", "architecture": "sm_90", "driver_cuda": "13.0", "unavailable": None}
+REPORT: Final[dict[str, Any]] = {
+    "schema_version": 1, "package_version": "0", "date": "2026-01-01T00:00:00+00:00", **DEVICE,
+    "finished": True, "ok": True, "tests": [],
+}  # fmt: skip
 
 PYTHON: Final = """\
 #!/bin/sh
-case "$*" in *"ptxtemplates bench --json"*)
+case "$*" in
+*"ptxtemplates bench --json"*)
+    echo "$*" >"{folder}/bench-arguments.txt"
     cat "{folder}/bench.txt"
     exit {code} ;;
+*"-m pytest"*)
+    if [ -f "{folder}/interrupt" ]; then
+        kill -INT 0  # as from the keyboard: to all of them
+        exit 2
+    fi
+    if [ -f "{folder}/tests.json" ]; then
+        for last; do :; done
+        cp "{folder}/tests.json" "${{last#--gpu-report=}}"
+        exit
+    fi ;;
 esac
 exec "{python}" "$@"
+"""
+
+TIMEOUT: Final = """\
+#!/bin/sh
+echo "$*" >>"{folder}/limits.txt"
+exec "{timeout}" "$@"
 """
 
 
@@ -54,15 +81,31 @@ class Ended(NamedTuple):
 
 @pytest.fixture
 def script(tmp_path: Path) -> Callable[..., Ended]:
-    """Return what runs the script in another folder, with an output named as a user would: relative to it."""
+    """Return what runs the script in another folder, with an output named as a user would: relative to it.
+
+    Its tests are the chosen ones, or a report in their place; its bench is a text.
+    """
 
     def running(
-        *, bench: str = json.dumps(BENCH), bench_code: int = 0, chosen: str = CHOSEN, **more: str
+        *,
+        bench: str = json.dumps(BENCH),
+        bench_code: int = 0,
+        chosen: str = CHOSEN,
+        tests: dict[str, Any] | None = None,
+        **more: str,
     ) -> Ended:
         (tmp_path / "bench.txt").write_text(bench)
+        if tests is not None:
+            (tmp_path / "tests.json").write_text(json.dumps(tests))
         python = tmp_path / "python"
         python.write_text(PYTHON.format(folder=tmp_path, code=bench_code, python=sys.executable))
         python.chmod(0o755)
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / "timeout").write_text(
+            TIMEOUT.format(folder=tmp_path, timeout=shutil.which("timeout"))
+        )
+        (tmp_path / "bin" / "timeout").chmod(0o755)
+        more.setdefault("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
         variables = environment(
             tmp_path, PYTHON=str(python), PYTEST_ADDOPTS=f"-q -p no:cacheprovider -k '{chosen}'", **more
         )
@@ -70,7 +113,9 @@ def script(tmp_path: Path) -> Callable[..., Ended]:
             variables.pop(unwanted, None)
         ended = subprocess.run(
             [ROOT / "benchmarks" / "gpu.sh", "new/result.json"],
-            cwd=tmp_path, env=variables, capture_output=True, text=True, check=False,
+            cwd=tmp_path, env=variables, capture_output=True, text=True, check=False, start_new_session=True,
+            # a shell cannot trap what its parent ignores, as shells let programs in the background do
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
         return Ended(ended.returncode, ended.stdout, ended.stderr, tmp_path / "new" / "result.json")
 
@@ -119,7 +164,7 @@ def test_what_fails_is_written(script: Callable[..., Ended]) -> None:
 
 
 def test_a_bench_that_fails(script: Callable[..., Ended]) -> None:
-    ended = script(bench="Traceback", bench_code=2, chosen="div.full.f32")
+    ended = script(bench="Traceback", bench_code=2, tests=REPORT)
     assert ended.code == 2
     values = ended.values
     assert (values["ok"], values["tests"]["ok"], values["bench"]) == (False, True, None)
@@ -157,6 +202,76 @@ def test_without_a_gpu(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_interrupt_ends_the_script_and_writes_nothing(
+    script: Callable[..., Ended], tmp_path: Path
+) -> None:
+    """pytest ends by itself then, and what comes behind it must not start."""
+    (tmp_path / "interrupt").touch()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "result.json").write_text("of yesterday")
+    ended = script()
+    assert (ended.code, ended.err) == (2, "error: interrupted; nothing is written\n")
+    assert ended.output.read_text() == "of yesterday"
+    assert not (tmp_path / "bench-arguments.txt").exists()
+
+
+def test_what_is_measured_and_how_long_it_may_take(script: Callable[..., Ended], tmp_path: Path) -> None:
+    """One variant of each family; and less than five minutes, with five seconds more for what must be killed."""
+    assert script(tests=REPORT).code == 0
+    tests, bench = (line.split() for line in (tmp_path / "limits.txt").read_text().splitlines())
+    assert tests[:3] == ["--foreground", "--kill-after=5", "180"]
+    assert bench[:2] == tests[:2]
+    assert 200 < int(bench[2]) <= 280 < 300 - 2 * 5, "what the tests have left"
+    arguments = (tmp_path / "bench-arguments.txt").read_text().split()
+    patterns = [word.removeprefix("--kernel=") for word in arguments if word.startswith("--kernel=")]
+    listed = load(ROOT / "kernels.toml")
+    chosen = [unit for pattern in patterns for unit in units_of(listed, [pattern])]
+    assert sorted(unit.family for unit in chosen) == sorted({unit.family for unit in units_of(listed)})
+    assert {unit.name for unit in chosen} == set(patterns)
+
+
+PART: Final = {**REPORT, "finished": False, "ok": False}
+
+
+@pytest.mark.parametrize(
+    ("before", "tests", "bench", "replaces"),
+    [
+        ((REPORT, BENCH), REPORT, None, False),
+        ((REPORT, BENCH), None, BENCH, False),
+        ((REPORT, BENCH), PART, BENCH, False),
+        ((REPORT, BENCH), REPORT, {**BENCH, "stopped": "interrupted"}, False),
+        ((REPORT, BENCH), {**REPORT, "ok": False}, BENCH, True),
+        ((REPORT, None), PART, None, True),
+        ((PART, BENCH), None, None, True),
+        (None, None, None, True),
+    ],
+)
+def test_what_is_whole_is_replaced_by_what_is_whole(
+    before: Any,
+    tests: Any,
+    bench: Any,
+    replaces: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpu_report, "device_values", lambda: DEVICE)
+    output = tmp_path / "a-gpu.json"
+    old = json.dumps({"tests": before[0], "bench": before[1]} if before else [])
+    output.write_text(old)
+    arguments = []
+    for name, part in (("tests", tests), ("bench", bench)):
+        (tmp_path / name).write_text("" if part is None else json.dumps(part))
+        arguments += [f"--{name}={tmp_path / name}", f"--{name}-exit-code=0", f"--{name}-seconds=1"]
+    gpu_report.main(["merge", *arguments, str(output)])
+    written = output if replaces else tmp_path / "a-gpu.failed.json"
+    values = json.loads(written.read_text())
+    jsonschema.validate(values, SCHEMA)
+    assert (values["tests"], values["bench"]) == (tests, bench)
+    assert capsys.readouterr().out.endswith(f"; {written}\n")
+    assert (output.read_text() == old) is not replaces
+
+
 def test_where_results_belong(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_report, "device_values", lambda: {"device": "NVIDIA H100 80GB HBM3"})
     assert gpu_report.main(["where"]) == 0
@@ -165,12 +280,8 @@ def test_where_results_belong(capsys: pytest.CaptureFixture[str], monkeypatch: p
 
 def test_a_run_that_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the script's limit of time: what pytest had written until then is kept."""
-    device = {"device": "a GPU", "architecture": "sm_90", "driver_cuda": "13.0", "unavailable": None}
-    monkeypatch.setattr(gpu_report, "device_values", lambda: device)
-    report: dict[str, Any] = {
-        "schema_version": 1, "package_version": "0", "date": "2026-01-01T00:00:00+00:00", **device,
-        "finished": False, "ok": False, "tests": [],
-    }  # fmt: skip
+    monkeypatch.setattr(gpu_report, "device_values", lambda: DEVICE)
+    report = {**REPORT, "finished": False, "ok": False}
     (tmp_path / "tests.json").write_text(json.dumps(report))
     arguments = [
         "--tests",

@@ -149,5 +149,5 @@ def test_overlapping_arrays(install: Callable[..., Machine]) -> None:
 
 def test_a_stream_of_another_device(install: Callable[..., Machine]) -> None:
     install(ROPE)
-    with pytest.raises(LaunchError, match="the stream is of device 1"):
+    with pytest.raises(LaunchError, match="stream: it is of device 1"):
         load(ROPE).launch(Stream(1), random(3, 4, 16), random(3, 4, 16), POSITIONS)

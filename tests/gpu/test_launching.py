@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -26,7 +27,7 @@ from tests.gpu.test_checks import REDUCE, ROPE, STREAM, numbers, positions, redu
 from tests.helpers.variants import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from ptxtemplates.rendering import RenderedKernel
@@ -71,6 +72,43 @@ def test_what_the_driver_refuses(machine: Machine, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(boundary, "load", refuse)
     with pytest.raises(GpuError, match="batched_rope cannot be loaded on device 0: CUDA_ERROR_INVALID_IMAGE"):
         load(ROPE)
+
+
+def test_machine_code_that_the_driver_is_too_old_for(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An assembler of a newer CUDA than the driver's: the driver assembles the text, and is asked once."""
+    asked: list[bool] = []
+
+    def old(code: bytes, *, assembled: bool, entry: str, device: int) -> Loaded:
+        asked.append(assembled)
+        if assembled:
+            raise GpuError(
+                "the driver says CUDA_ERROR_INVALID_IMAGE: of code", name="CUDA_ERROR_INVALID_IMAGE"
+            )
+        return machine.load(code, assembled=assembled, entry=entry, device=device)
+
+    monkeypatch.setattr(boundary, "load", old)
+    load(ROPE)
+    load(ROPE)
+    assert asked == [True, False]
+    [handle] = loading._loaded.values()
+    assert handle.code == render(ROPE).text.encode()
+
+
+def test_a_driver_that_refuses_both(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(code: bytes, *, assembled: bool, **_: Any) -> None:
+        kind = "INVALID_IMAGE" if assembled else "INVALID_PTX"
+        raise GpuError(f"the driver says {kind}", name=kind)
+
+    monkeypatch.setattr(boundary, "load", refuse)
+    with pytest.raises(GpuError) as refusal:
+        load(ROPE)
+    assert str(refusal.value) == (
+        "batched_rope cannot be loaded on device 0: the driver says INVALID_IMAGE; of the text, the driver says "
+        "INVALID_PTX"
+    )
+    assert refusal.value.name == "INVALID_PTX"
 
 
 def test_loaded_once_for_a_text_and_device(machine: Machine) -> None:
@@ -170,6 +208,39 @@ def test_launch_by_kernel_goes_to_the_device_of_the_stream(
     assert machine.names().count("load") == 2
     with pytest.raises(LaunchError, match="positions_ptr: it is on device 1"):
         launch(ROPE, Stream(0), x(), x(), positions(device=1))
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_default_stream_where_no_context_is_current(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, checked: bool
+) -> None:
+    """A thread that has called nothing of CUDA, with PyTorch's default stream: as if on the kernel's device."""
+    contexts: list[int] = []
+    loaded = load(ROPE, 1)
+
+    @contextlib.contextmanager
+    def current(device: int) -> Iterator[None]:
+        contexts.append(device)
+        yield
+        contexts.pop()
+
+    def launching_it(*words: Any) -> None:
+        if not contexts:
+            raise GpuError("CUDA_ERROR_INVALID_CONTEXT")
+        launched.append(contexts[-1])
+
+    launched: list[int] = []
+    monkeypatch.setattr(boundary, "current", current)
+    monkeypatch.setattr(boundary, "has_context", lambda: bool(contexts))
+    monkeypatch.setattr(boundary, "device_of", lambda stream: contexts[-1] if contexts else None)
+    monkeypatch.setattr(loaded, "_launch", launching_it)
+    arrays = (x(device=1), x(device=1), positions(device=1))
+    loaded.launch(0, *arrays, checked=checked)
+    assert (launched, contexts) == ([1], [])
+    monkeypatch.setattr(boundary, "has_context", lambda: True)
+    if not checked:
+        with pytest.raises(GpuError, match="INVALID_CONTEXT"):
+            loaded.launch(0, *arrays, checked=False)
 
 
 def test_unchecked(machine: Machine) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import pytest
 
+from ptxtemplates.gpu import GpuError, boundary
 from ptxtemplates.gpu.blocks import beside_the_case
-from ptxtemplates.gpu.place import GUARD, GUARD_WORD, NAN, Device
+from ptxtemplates.gpu.place import FAULTS, GUARD, GUARD_WORD, NAN, Device
 from ptxtemplates.kernel import Kernel, pointer
 from ptxtemplates.kernels import BatchedRope, BatchedRopeBackward, FlashDecodingChunk, FlashDecodingReduce
 from ptxtemplates.references import cases
-from ptxtemplates.references.case import Buffer, Case, Input, Launch, Output, Sparse, Table
+from ptxtemplates.references.case import Buffer, Case, Input, Launch, Output, Piece, Sparse, Table
 from ptxtemplates.references.place import SkippedCase
 from ptxtemplates.verification.judging import judge
 from tests.gpu.holding import Held, hold, programs
@@ -193,6 +194,63 @@ def _small() -> Case:
         (Launch(ROPE, ("x", "out", "at"), (2, 2, 1), 1),),
         (),
     )
+
+
+@pytest.mark.parametrize(("name", "kind"), FAULTS.items())
+def test_a_kernel_that_ends_the_context(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    """A finding of its case, in which nothing was written; cases behind it are not run, and no failures."""
+    case = case_of(ROPE, "rotation")
+    device = Device()
+
+    def fault(stream: Any) -> None:
+        if machine.names().count("launch"):
+            raise GpuError(f"the driver says {name}", name=name)
+
+    monkeypatch.setattr(boundary, "synchronise", fault)
+    ran = device.run(case, programs(case))
+    [finding] = ran.findings
+    assert (finding.kind, finding.kernel, finding.line) == (kind, "batched_rope", 0)
+    assert finding.message == f"the driver says {name}; the emulator or compute-sanitizer can tell where"
+    judgement = judge(case, ran.contents)
+    assert {mismatch.buffer for mismatch in judgement.mismatches} == {"out"}
+    assert np.isnan(judgement.mismatches[0].got)
+    before = len(machine.calls)
+    with pytest.raises(SkippedCase) as skipped:
+        device.run(_small(), programs(_small()))
+    reason = f"the GPU runs nothing more in this process, since batched_rope ended with {name} in rotation"
+    assert str(skipped.value) == reason
+    assert len(machine.calls) == before
+
+
+def test_an_error_that_is_no_fault_of_the_kernel(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise GpuError("the driver says CUDA_ERROR_OUT_OF_MEMORY", name="CUDA_ERROR_OUT_OF_MEMORY")
+
+    case = case_of(ROPE, "rotation")
+    device = Device()
+    for function in ("launcher", "allocate"):
+        with monkeypatch.context() as patched:
+            patched.setattr(boundary, function, (lambda: full) if function == "launcher" else full)
+            with pytest.raises(GpuError, match="OUT_OF_MEMORY"):
+                device.run(case, programs(case))
+    assert device.obstacle(case) is None
+
+
+def test_what_a_sparse_buffer_held_before_a_fault(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*_: Any) -> None:
+        raise GpuError("fault", name="CUDA_ERROR_ILLEGAL_ADDRESS")
+
+    piece = Piece(6, np.arange(4, dtype=np.float32))
+    small = _small()
+    case = small._replace(buffers={**small.buffers, "large": Sparse((100,), (piece,))})
+    monkeypatch.setattr(boundary, "launcher", lambda: fault)
+    contents = Device().run(case, programs(case)).contents
+    assert contents("large", 5, 6).tolist()[1:5] == [0, 1, 2, 3]
+    assert contents("large", 7, 2).tolist() == [1, 2]
+    assert np.isnan(contents("large", 5, 6)[[0, 5]]).all()
+    assert np.isnan(contents("large", 20, 3)).all()
 
 
 def test_results_that_differ_from_run_to_run(machine: Machine) -> None:

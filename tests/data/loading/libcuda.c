@@ -1,7 +1,7 @@
 /* As much of the driver as the loading examples call, on the CPU, where a launch of batched_rope rotates.
  *
  * Each call adds a line to the file that LIBCUDA_CALLS names. The function that LIBCUDA_FAILS names returns
- * CUDA_ERROR_UNKNOWN; a text that is no PTX, nor a fat binary, is refused with a line in the error log.
+ * CUDA_ERROR_UNKNOWN, or the error whose number LIBCUDA_ERROR is; a text that is no PTX, nor a fat binary, is refused with a line in the error log.
  */
 
 #define _GNU_SOURCE /* memmem */
@@ -25,6 +25,7 @@ struct CUfunc_st {
 };
 
 static int stream_made; /* its address stands for the one stream, and for the context */
+static _Thread_local CUcontext present;
 
 static CUresult called(const char *name, const char *format, ...)
 {
@@ -39,16 +40,22 @@ static CUresult called(const char *name, const char *format, ...)
         va_end(values);
         fclose(file);
     }
-    return fails && strcmp(fails, name) == 0 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+    if (!fails || strcmp(fails, name) != 0)
+        return CUDA_SUCCESS;
+    const char *error = getenv("LIBCUDA_ERROR");
+    return error ? (CUresult)atoi(error) : CUDA_ERROR_UNKNOWN;
 }
 
 CUresult cuGetErrorName(CUresult error, const char **name)
 {
-    *name = error == CUDA_ERROR_UNKNOWN         ? "CUDA_ERROR_UNKNOWN"
-            : error == CUDA_ERROR_INVALID_PTX   ? "CUDA_ERROR_INVALID_PTX"
-            : error == CUDA_ERROR_INVALID_VALUE ? "CUDA_ERROR_INVALID_VALUE"
-            : error == CUDA_ERROR_NOT_FOUND     ? "CUDA_ERROR_NOT_FOUND"
-                                                : NULL;
+    *name = error == CUDA_ERROR_UNKNOWN           ? "CUDA_ERROR_UNKNOWN"
+            : error == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+            : error == CUDA_ERROR_INVALID_CONTEXT ? "CUDA_ERROR_INVALID_CONTEXT"
+            : error == CUDA_ERROR_INVALID_IMAGE   ? "CUDA_ERROR_INVALID_IMAGE"
+            : error == CUDA_ERROR_INVALID_PTX     ? "CUDA_ERROR_INVALID_PTX"
+            : error == CUDA_ERROR_INVALID_VALUE   ? "CUDA_ERROR_INVALID_VALUE"
+            : error == CUDA_ERROR_NOT_FOUND       ? "CUDA_ERROR_NOT_FOUND"
+                                                  : NULL;
     return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -72,7 +79,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) { return called("cuDevicePri
 
 CUresult cuCtxSetCurrent(CUcontext context)
 {
-    (void)context;
+    present = context;
     return called("cuCtxSetCurrent", "");
 }
 
