@@ -53,8 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "tests": tests,
         "bench": bench,
     }
-    write(chosen.output, values)
-    print(summary(values, chosen.output))
+    output = chosen.output
+    if whole(read(output)) and not whole(values):
+        output = output.with_name(f"{output.stem}.failed{output.suffix}")
+    write(output, values)
+    print(summary(values, output))
     return code
 
 
@@ -69,6 +72,16 @@ def read(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def whole(values: Any) -> bool:
+    """Say whether a result has all of the tests and of the bench, whatever became of them."""
+    if not isinstance(values, dict):
+        return False
+    tests, bench = values.get("tests"), values.get("bench")
+    if not isinstance(tests, dict) or not isinstance(bench, dict):
+        return False
+    return tests.get("finished") is True and bench.get("stopped") is None
 
 
 def exit_code(tests: Any, tests_code: int, bench: Any, bench_code: int) -> int:

@@ -2,115 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
+import statistics
+from typing import TYPE_CHECKING, Any, Final
 
-from ptxtemplates.bench.contender import OURS
-from ptxtemplates.bench.report import SCHEMA_VERSION, title_of
-from ptxtemplates.bench.timing import Spread
-from ptxtemplates.errors import PtxTemplatesError
+from ptxtemplates.bench.baselines import copy_of, key_of, spread_of, subject_of, surroundings_of
+from ptxtemplates.bench.contender import EMPTY, OURS
+from ptxtemplates.bench.report import title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
-    from ptxtemplates.bench.units import Workload
+    from ptxtemplates.bench.baselines import Baseline
+    from ptxtemplates.bench.timing import Spread
 
 FLOOR: Final = 0.03
 """Smallest change that counts, as a share of the earlier median. Clocks and the placement of memory differ by
 one or two percent from process to process, which the rounds of one process do not show."""
-
-Key: TypeAlias = tuple[str, frozenset[tuple[str, int]], str, str]
-"""Subject, sizes, contender and element."""
-
-
-class BaselineError(PtxTemplatesError):
-    """A report that a run cannot be compared with."""
-
-
-class Baseline(NamedTuple):
-    """An earlier report.
-
-    Attributes
-    ----------
-    file : pathlib.Path
-        Where it lies.
-    device : str
-        Name of the GPU that it is of.
-    times : dict of Key to Spread
-        Microseconds of a call.
-    """
-
-    file: Path
-    device: str
-    times: dict[Key, Spread]
-
-
-def read(file: Path) -> Baseline:
-    """Read a report that ``ptxtemplates bench --json`` wrote.
-
-    Raises
-    ------
-    BaselineError
-        If it cannot be read, or is no such report, or one of another version of the format.
-    """
-    try:
-        report = json.loads(file.read_bytes(), parse_constant=_refuse_constant)
-    except OSError as error:
-        raise BaselineError(f"cannot read {file}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise BaselineError(f"{file} is not JSON: {error}") from error
-    if not isinstance(report, dict) or "schema_version" not in report or "measurements" not in report:
-        raise BaselineError(f"{file} is no report of ptxtemplates bench --json")
-    if report["schema_version"] != SCHEMA_VERSION:
-        raise BaselineError(
-            f"{file} has schema version {report['schema_version']!r}, and this version of ptxtemplates "
-            f"compares with {SCHEMA_VERSION}: measure the baseline again"
-        )
-    try:
-        times = {key_of(values): _spread_of(values) for values in report["measurements"]}
-        return Baseline(file, str(report["device"]["name"]), times)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise BaselineError(
-            f"{file} is no report of ptxtemplates bench --json: {type(error).__name__}: {error}"
-        ) from error
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
-
-
-def key_of(values: Mapping[str, Any]) -> Key:
-    """Return what a measurement must have in common with one of another run."""
-    sizes = frozenset((str(name), int(value)) for name, value in values["sizes"].items())
-    return values["subject"], sizes, values["contender"], values["element"]
-
-
-def _spread_of(values: Mapping[str, Any]) -> Spread:
-    first, third = values["quartiles_us"]
-    spread = Spread(float(values["median_us"]), float(first), float(third))
-    if not all(math.isfinite(time) and time > 0 for time in spread):
-        raise ValueError(f"{title_of(values)}: times must be finite and more than 0")
-    return spread
-
-
-def check(baseline: Baseline, device: str, workloads: Iterable[Workload]) -> None:
-    """Refuse, before anything is measured, a baseline with which nothing can be compared.
-
-    Raises
-    ------
-    BaselineError
-        If it is of another GPU, or has none of the workloads.
-    """
-    if baseline.device != device:
-        raise BaselineError(
-            f"{baseline.file} was measured on {baseline.device}, and this is {device}: times of different "
-            "GPUs are not compared"
-        )
-    known = {(subject, sizes) for subject, sizes, _, _ in baseline.times}
-    if not any((each.unit.name, frozenset(each.sizes.items())) in known for each in workloads):
-        raise BaselineError(f"{baseline.file} has none of the subjects and shapes that are to be measured")
 
 
 def change_of(before: Spread, now: Spread) -> str | None:
@@ -132,7 +39,7 @@ def compared(report: Mapping[str, Any], baseline: Baseline) -> dict[str, Any]:
     both = [values for values in measurements if key_of(values) in baseline.times]
     changes = []
     for values in both:
-        before, now = baseline.times[key_of(values)], _spread_of(values)
+        before, now = baseline.times[key_of(values)], spread_of(values)
         if change := change_of(before, now):
             changes.append(
                 {name: values[name] for name in ("subject", "sizes", "contender", "element")}
@@ -143,11 +50,50 @@ def compared(report: Mapping[str, Any], baseline: Baseline) -> dict[str, Any]:
                     "ratio": now.median / before.median,
                 }
             )
+    before_it, around = baseline.surroundings, surroundings_of(report)
     return {
         "compared": len(both),
         "of": len(measurements),
         "missing": len(baseline.times) - len(both),
+        "lost": [*_lost(report, baseline)],
+        "gpu": _gpu(report, baseline),
+        "differences": [
+            {"name": name, "before": before_it.get(name), "now": around.get(name)}
+            for name in {**before_it, **around}
+            if before_it.get(name) != around.get(name)
+        ],
         "changes": changes,
+    }
+
+
+def _lost(report: Mapping[str, Any], baseline: Baseline) -> Iterator[dict[str, Any]]:
+    """Yield what was to be measured and has a time of ours in the baseline, but none that compares here."""
+    others = [
+        values | {"reason": f"its elements were not {values['element']}"}
+        for values in report["measurements"]
+        if values["contender"] == OURS and key_of(values) not in baseline.times
+    ]
+    known = baseline.ours()
+    for values in (*report["skipped"], *others):
+        if subject_of(values) in known:
+            yield {name: values[name] for name in ("subject", "sizes", "reason")}
+
+
+def _gpu(report: Mapping[str, Any], baseline: Baseline) -> dict[str, Any]:
+    """Return how the GPU itself has changed, which copies and empty kernels show."""
+    copy = copy_of(report)
+    empty = [
+        (baseline.times[key], spread_of(values))
+        for values in report["measurements"]
+        if values["contender"] == EMPTY and (key := key_of(values)) in baseline.times
+    ]
+    changes = [change_of(before, now) for before, now in empty]
+    # of many, a few may have met something else
+    told = next((change for change in ("slower", "faster") if 2 * changes.count(change) > len(changes)), None)
+    ratios = [now.median / before.median for before, now in empty]
+    return {
+        "copy": {"change": change_of(baseline.copy, copy), "ratio": copy.median / baseline.copy.median},
+        "empty": {"change": told, "ratio": statistics.median(ratios) if ratios else None},
     }
 
 
@@ -158,8 +104,29 @@ def regressed(comparison: Mapping[str, Any]) -> bool:
     )
 
 
+def undecided(comparison: Mapping[str, Any]) -> str | None:
+    """Say why it cannot be told whether kernels of ours are slower; None if it can."""
+    probes = {"copies": comparison["gpu"]["copy"], "empty kernels": comparison["gpu"]["empty"]}
+    moved = [f"{name} take x {values['ratio']:.2f}" for name, values in probes.items() if values["change"]]
+    if moved:
+        return (
+            f"the GPU itself is not as fast as it was: {' and '.join(moved)} of their time; let its clocks "
+            "be as they were, or measure the baseline again"
+        )
+    lost = comparison["lost"]
+    if lost and not regressed(comparison):
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        return f"{title_of(lost[0])}{more}: in the baseline, and not comparable now: {lost[0]['reason']}"
+    return None
+
+
 def lines_of(comparison: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a comparison for a person."""
+    for values in comparison["differences"]:
+        before, now = (values[when] or "not installed" for when in ("before", "now"))
+        yield f"differs {values['name']}: {before} before, {now} now"
+    for values in comparison["lost"]:
+        yield f"lost    {title_of(values)}: {values['reason']}"
     for values in comparison["changes"]:
         who = f"{values['contender']} {values['element']}".rstrip()
         yield (

@@ -16,6 +16,12 @@ EMPTY: Final = "empty kernel"
 MOST_CALLS: Final = 1000
 """Calls of a round: more make graphs that take long to be made."""
 
+LEAST_CALLS: Final = 8
+"""Calls of a round, where memory allows: a graph takes microseconds to start, which they share."""
+
+EMPTY_CALLS: Final = 200
+"""Calls of a round of empty kernels, which need no buffers."""
+
 
 class Contender(NamedTuple):
     """Something that computes a subject.
@@ -39,6 +45,21 @@ class Contender(NamedTuple):
     bytes: int
     calls: int
     enqueue: Callable[[], None]
+
+
+def calls_of(size: int, working_set: int, room: int) -> int:
+    """Return how many calls a round has.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of the buffers of one.
+    working_set : int
+        Bytes that all buffers should have at least.
+    room : int
+        Bytes beyond which there are no more calls than `working_set` asks for.
+    """
+    return min(max(-(-working_set // size), min(LEAST_CALLS, room // size), 1), MOST_CALLS)
 
 
 class Absent(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import itertools
+import os
 import textwrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -129,10 +130,15 @@ def save(report: Values, file: Path) -> None:
     with rc_context(_STYLE):
         figure = _drawn(report)
         figure.savefig(written, format=form, dpi=_DOTS_PER_INCH, metadata=_UNDATED[form])
+    whole = file.resolve()  # through a link, not in its place
+    part = whole.with_name(f".ptxtemplates-{os.getpid()}.part")
     try:
-        file.write_bytes(written.getvalue())
+        part.write_bytes(written.getvalue())
+        part.replace(whole)
     except OSError as error:
         raise PlotError(f"{file} cannot be written: {error.strerror}") from error
+    finally:  # an interrupt too leaves the figure that was there before
+        part.unlink(missing_ok=True)
 
 
 def _drawn(report: Values) -> Figure:

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ptxtemplates.bench.running import Facts, Outcome
+    from ptxtemplates.bench.software import Software
     from ptxtemplates.bench.units import Workload
 
 SCHEMA_VERSION: Final = 1
 
 
-def values_of(outcomes: Sequence[Outcome], facts: Facts, copy_bytes: int) -> dict[str, Any]:
+def values_of(
+    outcomes: Sequence[Outcome], facts: Facts, copy_bytes: int, software: Software, stopped: str | None
+) -> dict[str, Any]:
     """Return the report as JSON values, without a comparison.
 
     Parameters
@@ -30,6 +33,10 @@ def values_of(outcomes: Sequence[Outcome], facts: Facts, copy_bytes: int) -> dic
         The GPU.
     copy_bytes : int
         That one copy read and wrote.
+    software : Software
+        What is installed beside it.
+    stopped : str or None
+        Why the run ended before all was measured.
     """
     copies = [rate for outcome in outcomes for rate in outcome.copies]
     spread = spread_of(copies)
@@ -37,6 +44,8 @@ def values_of(outcomes: Sequence[Outcome], facts: Facts, copy_bytes: int) -> dic
         "schema_version": SCHEMA_VERSION,
         "version": VERSION,
         "device": facts._asdict(),
+        **software._asdict(),
+        "stopped": stopped,
         "copy": {
             "bytes": copy_bytes,
             "bytes_per_s": spread.median,
@@ -94,15 +103,28 @@ def _measurements(outcome: Outcome) -> Iterator[dict[str, Any]]:
 
 _HEADER: Final = ("contender", "element", "us", "quartiles", "bytes", "GB/s", "of copy", "x empty", "rounds")
 _NAMES: Final = frozenset({"contender", "element"})
+_LESS: Final = ("rounds", "bytes", "quartiles", "element", "GB/s", "x empty", "of copy")
+"""What is left out where a line is too short for all, in this order."""
 
 
-def lines_of(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a report for a person."""
+def lines_of(report: Mapping[str, Any], width: int | None = None) -> Iterator[str]:
+    """Yield the lines of a report for a person.
+
+    Parameters
+    ----------
+    report : mapping
+        As ptxtemplates/schemas/bench-1.json describes it.
+    width : int, optional
+        Characters of a line of the tables: columns that do not fit are left out, the least telling first.
+    """
     device = report["device"]
     yield (
         f"{device['name']} ({device['architecture']}, L2 {device['l2_bytes'] / 2**20:.1f} MiB, driver "
-        f"for CUDA {device['cuda']}), ptxtemplates {report['version']}"
+        f"for CUDA {device['cuda']}), ptxtemplates {report['version']}, {report['toolchain']}"
     )
+    installed = {name: version for name, version in report["versions"].items() if version is not None}
+    if installed:
+        yield "beside it: " + ", ".join(f"{name} {version}" for name, version in installed.items())
     copy = report["copy"]
     first, third = copy["quartiles"]
     yield (
@@ -112,7 +134,7 @@ def lines_of(report: Mapping[str, Any]) -> Iterator[str]:
     for title, group in itertools.groupby(report["measurements"], title_of):
         yield ""
         yield title
-        yield from _table([_row(values) for values in group])
+        yield from _table([_row(values) for values in group], width)
     if report["skipped"]:
         yield ""
         yield from (f"{title_of(values)}: skipped: {values['reason']}" for values in report["skipped"])
@@ -148,13 +170,17 @@ def _rate(bytes_per_s: float) -> str:
     return f"{bytes_per_s / 1e9:,.1f}"
 
 
-def _table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    cells = [_HEADER, *rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
+def _table(rows: Iterable[tuple[str, ...]], width: int | None) -> Iterator[str]:
+    columns = dict(zip(_HEADER, zip(_HEADER, *rows, strict=True), strict=True))
+    widths = {name: max(map(len, column)) for name, column in columns.items()}
+    for name in _LESS:
+        if width is None or sum(widths[name] + 2 for name in columns) <= width:
+            break
+        del columns[name]
+    for row in zip(*columns.values(), strict=True):
         # names stand at the left, figures at the right
         padded = [
-            cell.ljust(width) if name in _NAMES else cell.rjust(width)
-            for cell, width, name in zip(row, widths, _HEADER, strict=True)
+            cell.ljust(widths[name]) if name in _NAMES else cell.rjust(widths[name])
+            for cell, name in zip(row, columns, strict=True)
         ]
         yield "  " + "  ".join(padded).rstrip()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ptxtemplates.bench import probes
 from ptxtemplates.bench.buffers import Layout, Sets
-from ptxtemplates.bench.contender import EMPTY, MOST_CALLS, OURS, Absent, Contender
+from ptxtemplates.bench.contender import EMPTY, EMPTY_CALLS, OURS, Absent, Contender, calls_of
 from ptxtemplates.bench.contents import fill
 from ptxtemplates.bench.operands import element_of, needed_bytes, operands_of
 from ptxtemplates.bench.timing import timed_rounds
@@ -40,6 +40,12 @@ WARM_UP_MS: Final = 50.0
 """GPU time of copies before the rounds of a subject: clocks go down while the CPU prepares."""
 
 MOST_WARM_UPS: Final = 300
+
+ROOM: Final = 16
+"""Where more calls are wanted than fill the working set, their buffers take the free memory divided by this
+at most: ours, and those of each layout of the peers."""
+
+NO_TIME: Final = "the GPU's clock says that it took no time"
 
 
 class SkippedWorkload(PtxTemplatesError):
@@ -117,6 +123,7 @@ class Bench:
         self._events = boundary.create_event(self.number), boundary.create_event(self.number)
         with boundary.current(self.number):
             self._prepare_copies()
+            self.room = boundary.free_memory(self.number) // ROOM
 
     def _prepare_copies(self) -> None:
         """Allocate what copies read and write, of whole blocks of the kernel that sweeps over it."""
@@ -157,8 +164,14 @@ class Bench:
             others = [*self._others(workload, absent, resources)]
             self._warm_up()
             times = timed_rounds([*own, self.copy, *others], self._time)
-            rate = self.copy.bytes * 1e6
-            return Outcome(workload, times, [rate / each for each in times.pop(self.copy)], absent)
+        timeless = [contender for contender, each in times.items() if min(each) <= 0]
+        for contender in timeless:
+            if contender is self.copy or contender in own:
+                return Outcome(workload, {}, [], [], f"{contender.name}: {NO_TIME}")
+            absent.append(Absent(contender.name, NO_TIME))
+            del times[contender]
+        rate = self.copy.bytes * 1e6
+        return Outcome(workload, times, [rate / each for each in times.pop(self.copy)], absent)
 
     def _contenders(self, workload: Workload, resources: contextlib.ExitStack) -> list[Contender]:
         """Return our kernels and empty ones, captured; `resources` gets what they need while they run."""
@@ -167,7 +180,7 @@ class Bench:
         handles = [
             load_text(render(kernel).text, kernel.entry, self.number) for kernel in workload.unit.kernels
         ]
-        layout = self._layout(operands, min(MOST_CALLS, math.ceil(self.working_set / size)))
+        layout = self._layout(operands, calls_of(size, self.working_set, self.room))
         sets = Sets(layout, self.number, self._stream)
         resources.callback(sets.close)
         launches = [
@@ -182,15 +195,14 @@ class Bench:
                     self._launch(stream, configuration, handle, *values)
 
         def enqueue_empty(stream: cuda.core.Stream) -> None:
-            for _ in sets.addresses:
+            for _ in range(EMPTY_CALLS):
                 for launch in launches:
                     self._launch(stream, launch.configuration, self._empty)
 
-        calls = len(sets.addresses)
         element = element_of(operands.values())
         return [
-            Contender(OURS, element, size, calls, self._captured(enqueue, resources)),
-            Contender(EMPTY, "", 0, calls, self._captured(enqueue_empty, resources)),
+            Contender(OURS, element, size, len(sets.addresses), self._captured(enqueue, resources)),
+            Contender(EMPTY, "", 0, EMPTY_CALLS, self._captured(enqueue_empty, resources)),
         ]
 
     def _layout(self, operands: Mapping[str, Operand], count: int) -> Layout:
@@ -225,6 +237,7 @@ class Bench:
             device=self.number,
             stream=boundary.handle_of(self._stream),
             working_set=self.working_set,
+            room=self.room,
             resources=resources,
         ):
             if isinstance(peer, Absent):
@@ -250,8 +263,11 @@ class Bench:
         The calls before leave in the cache what they always leave: nothing that the first calls read, since a
         round is larger than the cache. Where it is not, as little is moved, the cache is filled with other
         memory, and each call has buffers that no call of the round before it had.
+
+        Either way the GPU is still busy when the round is put behind it, or the CPU's time to do so would be
+        part of it: empty kernels alone, which touch no memory, would not last so long.
         """
-        if 0 < contender.calls * contender.bytes < self.working_set:
+        if contender.calls * contender.bytes < self.working_set:
             self._sweep()
         else:
             contender.enqueue()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +14,13 @@ import click
 from ptxtemplates.cli.parameters import config_option
 from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.config import load
-from ptxtemplates.errors import MissingExtraError
+from ptxtemplates.errors import MissingExtraError, PtxTemplatesError
 
 if TYPE_CHECKING:
-    from ptxtemplates.bench.compare import Baseline
+    from collections.abc import Mapping
+
+    from ptxtemplates.bench.baselines import Baseline
+    from ptxtemplates.bench.running import Outcome
     from ptxtemplates.bench.units import Workload
 
 
@@ -63,7 +68,8 @@ def command(
 
     Time is that of a call in a CUDA graph, over inputs larger than the L2 cache. PyTorch, Triton, FlashInfer
     and vLLM are measured in the same run where they are installed. With --compare it exits with 1 if a kernel
-    is slower than before.
+    is slower than before. A run that is interrupted, or that the driver ends, reports what it has measured,
+    and exits with 2.
     """
     if find_spec("numpy") is None:
         raise MissingExtraError(
@@ -74,28 +80,44 @@ def command(
 
         check(plot)
     workloads = _workloads(config, patterns, shapes)
-    from ptxtemplates.bench import compare
+    from ptxtemplates.bench import baselines, compare
 
-    before = None if baseline is None else compare.read(baseline)
+    before = None if baseline is None else baselines.read(baseline)
     report = _measured(workloads, before)
     if before is not None:
         report["comparison"] = compare.compared(report, before)
     if as_json:
         click.echo(json.dumps(report, indent=2, sort_keys=True, allow_nan=False))
     else:
-        from ptxtemplates.bench.report import lines_of
-
-        for line in lines_of(report):
-            click.echo(line)
-        if before is not None:
-            click.echo()
-            for line in compare.lines_of(report["comparison"]):
-                click.echo(line)
+        _print(report)
     if plot is not None:  # after the report: a plot that fails costs no measurement
         from ptxtemplates.bench.plot import save
 
         save(report, plot)
-    return 1 if before is not None and compare.regressed(report["comparison"]) else 0
+    if report["stopped"] is not None:
+        done = len({(each["subject"], *each["sizes"].items()) for each in report["measurements"]})
+        raise click.ClickException(
+            f"{report['stopped']}; {done} of {len(workloads)} shapes had been measured, and are reported"
+        )
+    if before is None:
+        return 0
+    if reason := compare.undecided(report["comparison"]):
+        raise click.ClickException(reason)
+    return 1 if compare.regressed(report["comparison"]) else 0
+
+
+def _print(report: Mapping[str, Any]) -> None:
+    """Print a report for a person, as wide as the terminal if it is one."""
+    from ptxtemplates.bench import compare
+    from ptxtemplates.bench.report import lines_of
+
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    for line in lines_of(report, shutil.get_terminal_size().columns if terminal else None):
+        click.echo(line)
+    if report["comparison"] is not None:
+        click.echo()
+        for line in compare.lines_of(report["comparison"]):
+            click.echo(line)
 
 
 def _workloads(config: Path, patterns: tuple[str, ...], shapes: tuple[str, ...]) -> list[Workload]:
@@ -108,29 +130,39 @@ def _workloads(config: Path, patterns: tuple[str, ...], shapes: tuple[str, ...])
 
 
 def _measured(workloads: list[Workload], baseline: Baseline | None) -> dict[str, Any]:
-    """Measure workloads and return the report.
+    """Measure workloads and return the report: of all, or of those before an error or an interrupt.
 
     Raises
     ------
     GpuError
-        If there is no GPU.
+        If there is no GPU, or it fails before anything is measured.
     BaselineError
         If there is nothing to compare. Nothing has been measured then.
     click.ClickException
         If none could be measured.
     """
-    from ptxtemplates.bench.compare import check
+    from ptxtemplates.bench.baselines import check
     from ptxtemplates.bench.report import values_of
     from ptxtemplates.bench.running import Bench
+    from ptxtemplates.bench.software import software
 
     bench = Bench()
     if baseline is not None:
-        check(baseline, bench.facts.name, workloads)
-    outcomes = [bench.measure(workload) for workload in with_progress("measuring")(workloads)]
+        check(baseline, bench.facts, workloads)
+    installed = software()
+    outcomes: list[Outcome] = []
+    stopped = None
+    try:
+        for workload in with_progress("measuring")(workloads):
+            outcomes.append(bench.measure(workload))  # noqa: PERF401 - an error leaves those before it
+    except (KeyboardInterrupt, PtxTemplatesError) as error:
+        if not any(outcome.times for outcome in outcomes):
+            raise
+        stopped = " ".join(str(error).split()) or "interrupted"
     if not any(outcome.times for outcome in outcomes):
         first = outcomes[0]
         raise click.ClickException(
             f"none of {len(outcomes)} shapes could be measured; the first, {first.workload.title}: "
             f"{first.skipped}"
         )
-    return values_of(outcomes, bench.facts, bench.copy.bytes)
+    return values_of(outcomes, bench.facts, bench.copy.bytes, installed, stopped)

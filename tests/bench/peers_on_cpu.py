@@ -133,12 +133,35 @@ class Repeated:
 
     def __call__(self, calls: Sequence[Callable[[], Any]]) -> Recorded:
         self.made.append(calls)
+        ends: list[Any] = []
 
         def enqueue() -> None:
-            for call in calls:
-                call()
+            results = [call() for call in calls]
+            ends[:] = [results[0], results[-1]]
 
-        return Recorded(enqueue, self.captured)
+        return Recorded(enqueue, self.captured, ends)
+
+
+def _tuned(prepare: Callable[[Any], Any], problem: Decoding) -> Any:
+    """Return the work in which each configuration has been tried, as on a GPU, where it is slower than the next."""
+    kernels: Any = importlib.import_module("ptxtemplates.bench.peers.triton_kernels")
+    tried: list[float] = []
+
+    def take(call: Callable[[], None], quantiles: object) -> list[float]:
+        call()
+        tried.append(-len(tried))
+        return [tried[-1]] * 3
+
+    plain = kernels.attend
+    kernels.attend = tuned = kernels.tuned(plain, do_bench=take)
+    try:
+        work = prepare(problem)
+    finally:
+        kernels.attend = plain
+    work.call(*work.layout.sets(1)[0])
+    assert len(tried) == len(kernels.CONFIGURATIONS) > 1
+    assert tuned.best_config is kernels.CONFIGURATIONS[-1]
+    return work
 
 
 def main() -> None:
@@ -152,6 +175,8 @@ def main() -> None:
         errors[name] = error_of(prepare(problem), problem)
         if isinstance(problem, Reduction):
             errors[f"{name}, ragged"] = ragged(prepare(problem), problem, torch)
+        if isinstance(problem, Decoding):
+            errors[f"{name}, tuned"] = error_of(_tuned(prepare, problem), problem)
     json.dump(errors, sys.stdout)
 
 

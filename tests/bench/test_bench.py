@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from types import ModuleType
+from importlib import metadata
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema
@@ -12,10 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from ptxtemplates import cli
-from ptxtemplates.bench import probes, running
+from ptxtemplates.bench import probes, running, software
 from ptxtemplates.bench.contender import Absent, Contender
 from ptxtemplates.bench.plot import PlotError
-from ptxtemplates.gpu import availability
+from ptxtemplates.bench.report import lines_of
+from ptxtemplates.errors import AssemblyError, MissingExtraError
+from ptxtemplates.gpu import availability, loading
+from ptxtemplates.gpu.errors import GpuError
 from ptxtemplates.version import VERSION
 from tests.bench.conftest import CHUNK, REDUCE, ROPE, WHOLE, Peers
 from tests.helpers.variants import ROOT
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from tests.gpu.standins import Machine
 
+DEVICE: Final = {"name": "stand-in 0", "architecture": "sm_90", "l2_bytes": 1024, "cuda": "13.1"}
 SMALL: Final = ("--shape", "rows=2,max_chunks=3")
 TIMES: Final = {
     ROPE.entry: 4.0,
@@ -36,20 +41,21 @@ TIMES: Final = {
 
 
 TABLE: Final = f"""\
-stand-in 0 (sm_90, L2 0.0 MiB, driver for CUDA 13.1), ptxtemplates {VERSION}
+stand-in 0 (sm_90, L2 0.0 MiB, driver for CUDA 13.1), ptxtemplates {VERSION}, ptxas 13.0
+beside it: torch 2.9, vllm 0.11
 a device-to-device copy reads and writes 1.0 GB/s (1.0 - 1.0 in 80 rounds)
 
 {ROPE.variant}, rows=2
-  contender     element    us    quartiles      bytes   GB/s   of copy  x empty  rounds
-  ptxtemplates  f32      4.00  4.00 - 4.00        520    0.1     13.0%     2.00  40 x 8
-  empty kernel           2.00  2.00 - 2.00                                 1.00  40 x 8
-  Triton        bf16     2.00  2.00 - 2.00  1,048,576  524.3  52428.8%     1.00  40 x 4
+  contender     element    us    quartiles      bytes   GB/s   of copy  x empty   rounds
+  ptxtemplates  f32      4.00  4.00 - 4.00        520    0.1     13.0%     2.00   40 x 8
+  empty kernel           2.00  2.00 - 2.00                                 1.00  40 x 20
+  Triton        bf16     2.00  2.00 - 2.00  1,048,576  524.3  52428.8%     1.00   40 x 4
 
 {WHOLE}, rows=2, max_chunks=3
-  contender     element     us      quartiles      bytes   GB/s   of copy  x empty  rounds
-  ptxtemplates  f32      12.00  12.00 - 12.00      3,624    0.3     30.2%     3.00  40 x 2
-  empty kernel            4.00    4.00 - 4.00                                 1.00  40 x 2
-  Triton        bf16      2.00    2.00 - 2.00  1,048,576  524.3  52428.8%     0.50  40 x 4
+  contender     element     us      quartiles      bytes   GB/s   of copy  x empty   rounds
+  ptxtemplates  f32      12.00  12.00 - 12.00      3,624    0.3     30.2%     3.00   40 x 8
+  empty kernel            4.00    4.00 - 4.00                                 1.00  40 x 20
+  Triton        bf16      2.00    2.00 - 2.00  1,048,576  524.3  52428.8%     0.50   40 x 4
 
 vLLM: not measured 2 times: not installed
 """
@@ -85,7 +91,21 @@ def report_of(*arguments: str) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.usefixtures("project")
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An assembler and libraries of versions that do not change."""
+    versions = {"torch": "2.9", "vllm": "0.11"}
+
+    def version(name: str) -> str:
+        if name not in versions:
+            raise metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr(metadata, "version", version)
+    monkeypatch.setattr(software, "toolchain", lambda: "ptxas 13.0")
+
+
+@pytest.mark.usefixtures("project", "installed")
 def test_table(times: dict[str, float], peers: Peers, machine: Machine) -> None:
     def enqueue() -> None:
         machine.now_us += 8.0
@@ -97,19 +117,103 @@ def test_table(times: dict[str, float], peers: Peers, machine: Machine) -> None:
 
 
 @pytest.mark.usefixtures("project", "times")
+@pytest.mark.parametrize(
+    ("width", "header"),
+    [
+        (84, "contender element us quartiles bytes GB/s of copy x empty rounds"),
+        (70, "contender element us quartiles GB/s of copy x empty"),
+        (40, "contender us of copy x empty"),
+        (5, "contender us"),
+    ],
+)
+def test_a_narrow_terminal_shows_fewer_columns(width: int, header: str, peers: Peers) -> None:
+    report = report_of("--kernel", "batched_rope", "--shape", "rows=2")
+    assert (
+        " ".join(_table(report, None)[0].split())
+        == "contender element us quartiles bytes GB/s of copy x empty rounds"
+    )
+    table = _table(report, width)
+    assert " ".join(table[0].split()) == header
+    assert width == 5 or max(map(len, table)) <= width
+
+
+def _table(report: dict[str, Any], width: int | None) -> list[str]:
+    return [line for line in lines_of(report, width) if line.startswith("  ")]
+
+
+@pytest.mark.usefixtures("project", "times")
+def test_without_an_assembler_the_driver_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise MissingExtraError("ptxas is not installed")
+
+    monkeypatch.setattr(software, "toolchain", missing)
+    assert report_of("--kernel", "batched_rope", "--shape", "rows=2")["toolchain"] == "the driver"
+
+
+# ---- what is measured before a run ends
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            GpuError("the driver says CUDA_ERROR_ILLEGAL_ADDRESS:\nno"),
+            "the driver says CUDA_ERROR_ILLEGAL_ADDRESS: no",
+        ),
+        (KeyboardInterrupt(), "interrupted"),
+    ],
+)
+@pytest.mark.usefixtures("times")
+def test_what_was_measured_before_an_error_is_reported(
+    error: BaseException,
+    said: str,
+    project: Path,
+    peers: Peers,
+    saved: list[tuple[dict[str, Any], Path]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def made() -> list[Contender | Absent]:
+        if len(peers.calls) == 3:
+            raise error
+        return []
+
+    (project / "base.json").write_text(json.dumps(report_of(*SMALL)))
+    peers.calls.clear()
+    peers.made = made
+    code, out, err = bench(capsys, monkeypatch, *COMPARE, "--json", "--plot", "times.svg")
+    assert (code, err) == (2, f"error: {said}; 2 of 4 shapes had been measured, and are reported\n")
+    report = json.loads(out)
+    jsonschema.validate(report, json.loads((ROOT / "ptxtemplates/schemas/bench-1.json").read_text()))
+    assert {each["subject"] for each in report["measurements"]} == {ROPE.variant, CHUNK.variant}
+    assert report["stopped"] == said
+    assert (report["comparison"]["compared"], report["comparison"]["missing"]) == (4, 4)
+    assert saved[0][0] == report
+
+
+@pytest.mark.usefixtures("project", "times")
+def test_an_error_before_anything_is_measured(
+    peers: Peers, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made() -> list[Contender | Absent]:
+        raise GpuError("the driver says no")
+
+    peers.made = made
+    assert bench(capsys, monkeypatch, *SMALL, "--json") == (2, "", "error: the driver says no\n")
+
+
+@pytest.mark.usefixtures("project", "times")
 def test_json(peers: Peers, machine: Machine) -> None:
     peers.made = lambda: [Absent("vLLM", "not installed")]
     report = report_of(*SMALL)
     schema = json.loads((ROOT / "ptxtemplates" / "schemas" / "bench-1.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(report, schema)
-    assert report["device"] == {
-        "name": "stand-in 0",
-        "architecture": "sm_90",
-        "l2_bytes": 1024,
-        "cuda": "13.1",
-    }
+    assert report["device"] == DEVICE
     assert report["version"] == VERSION
+    assert report["toolchain"].startswith("ptxas ")
+    assert report["versions"]["cuda-core"] == metadata.version("cuda-core")
+    assert report["stopped"] is None
     rate = pytest.approx(1e9)
     assert report["copy"] == {"bytes": 16384, "bytes_per_s": rate, "quartiles": [rate, rate], "rounds": 160}
     assert [(each["subject"], each["contender"]) for each in report["measurements"]] == [
@@ -125,7 +229,7 @@ def test_json(peers: Peers, machine: Machine) -> None:
         "kernels": [CHUNK.variant, REDUCE.variant],
         "sizes": {"rows": 2, "max_chunks": 3},
     }
-    calls = -(-4096 // moved)
+    calls = 8
     assert whole == {
         **described,
         "contender": "ptxtemplates",
@@ -222,6 +326,42 @@ def test_a_slower_kernel_is_a_no(times: dict[str, float]) -> None:
 
 
 @pytest.mark.usefixtures("baseline")
+def test_a_slower_gpu_is_no_answer(
+    times: dict[str, float],
+    machine: Machine,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine.copy_rate /= 2
+    times.update({entry: 2 * time for entry, time in times.items()})
+    code, out, err = bench(capsys, monkeypatch, *COMPARE)
+    assert code == 2
+    assert f"slower  {ROPE.variant}, rows=2: ptxtemplates f32: 4.00 us before, 8.00 us now, x 2.00" in out
+    assert err.startswith(
+        "error: the GPU itself is not as fast as it was: copies take x 2.00 and empty kernels"
+    )
+
+
+@pytest.mark.usefixtures("baseline", "times")
+def test_a_kernel_that_is_skipped_now_is_no_answer(
+    machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(text: str, architecture: str) -> Any:
+        if ROPE.entry in text:
+            raise AssemblyError("not for this GPU", faults=((1, "no"),))
+        return SimpleNamespace(cubin=text.encode())
+
+    monkeypatch.setattr(loading, "assemble", refuse)
+    loading._loaded.clear()
+    code, out, err = bench(capsys, monkeypatch, *COMPARE)
+    assert code == 2
+    assert f"lost    {ROPE.variant}, rows=2: not for this GPU\n" in out
+    assert (
+        err == f"error: {ROPE.variant}, rows=2: in the baseline, and not comparable now: not for this GPU\n"
+    )
+
+
+@pytest.mark.usefixtures("baseline")
 def test_a_faster_kernel_is_told_and_fine(times: dict[str, float]) -> None:
     times[ROPE.entry] /= 2
     result = run("--json", *COMPARE)
@@ -251,13 +391,17 @@ def test_a_part_of_the_list_is_compared() -> None:
 @pytest.mark.parametrize(
     ("arguments", "change", "message"),
     [
-        ((), {"device": {"name": "another"}}, "base.json was measured on another, and this is stand-in 0"),
+        (
+            (),
+            {"device": {**DEVICE, "name": "another"}},
+            "base.json was measured on another, and this is stand-in 0",
+        ),
         (
             (),
             {"schema_version": 2},
             "base.json has schema version 2, and this version of ptxtemplates compares",
         ),
-        (("--shape", "rows=3"), {}, "base.json has none of the subjects and shapes that are to be measured"),
+        (("--shape", "rows=3"), {}, "base.json has no time of ptxtemplates for any of the subjects"),
         (("--compare", "other.json"), {}, "cannot read other.json: No such file or directory"),
     ],
 )

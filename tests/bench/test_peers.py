@@ -8,6 +8,7 @@ import importlib
 import shutil
 import sys
 import weakref
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -115,8 +116,9 @@ def test_peers_of_a_layout_share_their_inputs() -> None:
     assert [a is b for a, b in zip(first, second, strict=True)] == [True, True]
 
 
-def test_inputs_live_as_long_as_a_graph_may_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph knows their addresses alone."""
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
+    """Every tensor that peers are given, while it lives; calls are made as a graph makes them."""
     made: list[weakref.ref[Any]] = []
 
     def sets(layout: Layout, count: int, original: Any = Layout.sets) -> Any:
@@ -124,29 +126,61 @@ def test_inputs_live_as_long_as_a_graph_may_read_them(monkeypatch: pytest.Monkey
         made.extend(weakref.ref(part) for inputs in found for part in inputs)
         return found
 
-    def captured(calls: Any) -> Recorded:
-        return Recorded(lambda: None, captured=True)
-
     monkeypatch.setattr(Layout, "sets", sets)
     _on_cpu(monkeypatch)
-    monkeypatch.setattr(peers, "Graphs", lambda torch, device, stream: captured)
-    emptied: list[bool] = []
-    monkeypatch.setattr(
-        torch.cuda, "empty_cache", lambda: emptied.append(any(part() is not None for part in made))
-    )
+    monkeypatch.setattr(peers, "Graphs", lambda torch, device, stream: _graph)
+    return made
+
+
+def test_inputs_live_as_long_as_a_graph_may_read_them(parts: list[weakref.ref[Any]]) -> None:
+    """A graph knows their addresses alone."""
     kernels, sizes = SHAPES["decode grouped"]
     with contextlib.ExitStack() as resources:
         found = peers_of(kernels, sizes, device=0, stream=0, working_set=1, resources=resources)
         contenders = [peer for peer in found if isinstance(peer, Contender)]
         del found
         gc.collect()
-        assert made
-        assert all(part() is not None for part in made)
-    gc.collect()
-    assert not any(part() is not None for part in made)
-    assert emptied == [False], "PyTorch's cache is emptied last"
+        assert parts
+        assert all(part() is not None for part in parts)
     with pytest.raises(ValueError, match="the memory of these calls has been released"):
         contenders[0].enqueue()
+
+
+@pytest.mark.parametrize("shape", ["decode grouped", "rope backward", "reduce many chunks"])
+def test_no_memory_of_one_workload_is_taken_in_the_next(
+    shape: str, parts: list[weakref.ref[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of what is in reference cycles, whenever Python would look for these."""
+    emptied: list[bool] = []
+    monkeypatch.setattr(
+        torch.cuda, "empty_cache", lambda: emptied.append(any(part() is not None for part in parts))
+    )
+    kernels, sizes = SHAPES[shape]
+    gc.disable()
+    try:
+        with contextlib.ExitStack() as resources:
+            contenders = [*peers_of(kernels, sizes, device=0, stream=0, working_set=1, resources=resources)]
+            assert all(part() is not None for part in parts)
+    finally:
+        gc.enable()
+    assert any(isinstance(each, Contender) for each in contenders)
+    assert not any(part() is not None for part in parts)
+    assert emptied == [False], "PyTorch's cache is emptied last"
+
+
+def test_a_gpu_that_has_failed_hides_no_other_error(
+    parts: list[weakref.ref[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch cannot empty its cache then."""
+
+    def fail() -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", fail)
+    kernels, sizes = SHAPES["rope backward"]
+    resources = contextlib.ExitStack()
+    assert [*peers_of(kernels, sizes, device=0, stream=0, working_set=1, resources=resources)]
+    resources.close()
 
 
 @pytest.mark.parametrize("element", ["f32", "bf16"])
@@ -163,6 +197,28 @@ def test_a_peer_that_computes_something_else_is_absent(element: str, wrong: str)
         return result
 
     absent = _prepared(lambda problem: Work(layout, call), problem)
+    assert isinstance(absent, Absent)
+    assert absent.reason.startswith("computes something else (max error ")
+
+
+@pytest.mark.parametrize("forgotten", [0, -1], ids=["the first call", "the last call"])
+@pytest.mark.parametrize("in_place", [False, True], ids=["elsewhere", "in place"])
+def test_a_graph_that_does_not_do_all_is_absent(forgotten: int, in_place: bool) -> None:
+    """A library that works on a stream of its own leaves an empty one, whose time would be wonderful."""
+    problem = problem_of(SHAPES["rope backward"], torch)
+    layout = problem.layout("f32")  # type: ignore[union-attr] # it is RoPE
+
+    def call(x: Any, *inputs: Any) -> Any:
+        result = _pytorch().eager(problem).call(x, *inputs)
+        return x.copy_(result) if in_place else result
+
+    def prepare(problem: Any) -> Work:
+        return Work(layout, call)
+
+    wanted = 3 * layout.bytes
+    assert isinstance(_prepared(prepare, problem, working_set=wanted, recorder=_graph), Contender)
+    graph = partial(_graph, forgotten=forgotten)
+    absent = _prepared(prepare, problem, working_set=wanted, recorder=graph)
     assert isinstance(absent, Absent)
     assert absent.reason.startswith("computes something else (max error ")
 
@@ -251,14 +307,30 @@ def _pytorch() -> Any:
     return importlib.import_module("ptxtemplates.bench.peers.pytorch")
 
 
-def _prepared(prepare: Callable[[Any], Any], problem: Any, *, working_set: int = 1) -> Contender | Absent:
+def _graph(calls: Any, forgotten: int | None = None) -> Recorded:
+    """Make calls as a graph does, which writes each result to one place; one of them is not in it."""
+    places = [call() for call in calls]
+    kept = [*zip(calls, places, strict=True)]
+    if forgotten is not None:
+        del kept[forgotten]
+
+    def enqueue() -> None:
+        for call, place in kept:
+            place.copy_(call())
+
+    return Recorded(enqueue, captured=True, ends=[places[0], places[-1]])
+
+
+def _prepared(
+    prepare: Callable[[Any], Any], problem: Any, *, working_set: int = 1, recorder: Any = None
+) -> Contender | Absent:
     """Prepare a peer whose work is what `prepare` says."""
     name = "ptxtemplates.bench.peers.some"
     module = ModuleType(name)
     module.prepare = prepare  # type: ignore[attr-defined] # made here
     sys.modules[name] = module
     try:
-        return prepared(Peer("Some", "torch", "some"), problem, Repeated(), working_set)
+        return prepared(Peer("Some", "torch", "some"), problem, recorder or Repeated(), working_set)
     finally:
         del sys.modules[name]
 

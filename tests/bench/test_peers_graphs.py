@@ -33,6 +33,10 @@ class _Torch:
     def say(self, event: str) -> None:
         self.log.append(f"{event} on {self.current}")
 
+    def call(self, event: str) -> str:
+        self.say(event)
+        return event
+
     def _external(self, handle: int, *, device: int) -> Any:
         return self._stream(f"stream {handle} of {device}")
 
@@ -61,7 +65,7 @@ class _Torch:
 )
 def test_calls_are_captured_once_and_replayed_on_the_stream_of_the_bench(handle: int, stream: str) -> None:
     torch = _Torch()
-    recorded = Graphs(torch, 1, handle)([lambda: torch.say("first"), lambda: torch.say("second")])
+    recorded = Graphs(torch, 1, handle)([lambda: torch.call("first"), lambda: torch.call("second")])
     assert torch.log == [
         "wait on PyTorch's stream",
         *[f"first on {stream}"] * WARM_UPS,
@@ -70,6 +74,7 @@ def test_calls_are_captured_once_and_replayed_on_the_stream_of_the_bench(handle:
         "second on the capture",
     ]
     assert recorded.captured
+    assert recorded.ends == ["first", "second"]
     torch.log.clear()
     recorded.enqueue()
     recorded.enqueue()
@@ -79,15 +84,17 @@ def test_calls_are_captured_once_and_replayed_on_the_stream_of_the_bench(handle:
 
 def test_calls_that_cannot_be_captured_are_made_anew() -> None:
     torch = _Torch(capturable=False)
-    recorded = Graphs(torch, 1, 7)([lambda: torch.say("first"), lambda: torch.say("second")])
+    recorded = Graphs(torch, 1, 7)([lambda: torch.call("first"), lambda: torch.call("second")])
     assert not recorded.captured
+    assert recorded.ends == []
     torch.log.clear()
     recorded.enqueue()
+    assert recorded.ends == ["first", "second"]
     assert torch.log == ["first on stream 7 of 1", "second on stream 7 of 1"]
 
 
 def test_results_have_memory_of_their_own_within_a_graph() -> None:
-    """Results that were dropped during the capture would share one place in the cache."""
+    """Results that were dropped during the capture would share one place in the cache; two are looked at."""
     torch = _Torch()
     alive: list[int] = []
 
@@ -105,8 +112,10 @@ def test_results_have_memory_of_their_own_within_a_graph() -> None:
         most.append(len(alive))
         return result
 
-    Graphs(torch, 0, 1)([call] * 4)
+    recorded = Graphs(torch, 0, 1)([call] * 4)
     assert max(most[WARM_UPS:]) == 4
+    assert len(alive) == 2
+    del recorded
     assert not alive
 
 

@@ -22,7 +22,7 @@ CONTENDERS = {
     "empty kernel": "",
     "PyTorch eager": "f32",
     "PyTorch compiled": "f32",
-    "Triton": "f32",
+    "Triton (ours)": "f32",
     "FlashInfer (no graph)": "bf16",
     "vLLM": "bf16",
     "of somebody": "f32",
@@ -54,6 +54,9 @@ def report_of(*subjects: tuple[str, dict[str, int]]) -> dict[str, Any]:
     report = {
         "schema_version": 1,
         "version": "1.2.3",
+        "toolchain": "ptxas 13.0",
+        "versions": {"torch": "2.9", "triton": None},
+        "stopped": None,
         "device": {"name": "GPU of tests", "architecture": "sm_90", "l2_bytes": 1, "cuda": "13.0"},
         "copy": {"bytes": 1, "bytes_per_s": 1e9, "quartiles": [1e9, 1e9], "rounds": 10},
         "measurements": measurements,
@@ -97,7 +100,13 @@ def test_the_suffix_decides_the_format_and_a_report_its_bytes(
 def test_every_contender_and_what_bounds_them_is_named(tmp_path: Path) -> None:
     plot.save(report_of(*ROWS), tmp_path / "times.svg")
     texts = texts_of(tmp_path / "times.svg")
-    legend = ["ptxtemplates", "PyTorch eager", "PyTorch compiled", "Triton", "FlashInfer (no graph, bf16)"]
+    legend = [
+        "ptxtemplates",
+        "PyTorch eager",
+        "PyTorch compiled",
+        "Triton (ours)",
+        "FlashInfer (no graph, bf16)",
+    ]
     legend += [
         "vLLM (bf16)",
         "of somebody",
@@ -158,12 +167,18 @@ def test_a_place_that_is_not_there_is_told_before_anything_is_measured(tmp_path:
 
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_bytes = Path.write_bytes
+
     def full(file: Path, data: bytes) -> int:
+        write_bytes(file, data[:100])
         raise OSError(28, "No space left on device")
 
+    (tmp_path / "times.png").write_text("of yesterday")
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(plot.PlotError, match=r"times\.png cannot be written: No space left on device"):
         plot.save(report_of(*ROWS), tmp_path / "times.png")
+    assert [file.name for file in tmp_path.iterdir()] == ["times.png"]
+    assert (tmp_path / "times.png").read_text() == "of yesterday"
 
 
 def test_without_matplotlib_what_to_install_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

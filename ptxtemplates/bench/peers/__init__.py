@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ptxtemplates.bench.contender import MOST_CALLS, Absent, Contender
+from ptxtemplates.bench.contender import Absent, Contender, calls_of
 from ptxtemplates.bench.peers.graphs import Graphs
 from ptxtemplates.bench.peers.problems import PROBLEMS, Place, Refused
 
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
     from typing import Any
 
-    from ptxtemplates.bench.peers.graphs import Recorder
-    from ptxtemplates.bench.peers.problems import Problem, Work
+    from ptxtemplates.bench.peers.graphs import Recorded, Recorder
+    from ptxtemplates.bench.peers.problems import Problem, Tensor, Tensors, Work
     from ptxtemplates.kernel import Kernel
 
 __all__ = ["PEERS", "Peer", "peers_of"]
@@ -51,7 +53,7 @@ class Peer(NamedTuple):
 PEERS: Final = (
     Peer("PyTorch eager", "torch", "pytorch", "eager"),
     Peer("PyTorch compiled", "torch", "pytorch", "compiled"),
-    Peer("Triton", "triton", "triton_peer"),
+    Peer("Triton (ours)", "triton", "triton_peer"),
     Peer("FlashInfer", "flashinfer", "flashinfer_peer"),
     Peer("vLLM", "vllm", "vllm_peer"),
 )
@@ -65,11 +67,13 @@ def peers_of(
     device: int,
     stream: int,
     working_set: int,
+    room: int = 0,
     resources: ExitStack | None = None,
 ) -> Iterator[Contender | Absent]:
     """Yield every peer, ready to be timed, or why it is not there.
 
-    A result of each is compared with float64 first. What a library raises is its reason to be absent.
+    Results of each, of a round as it will be timed, are compared with float64 first. What a library raises is
+    its reason to be absent.
 
     Parameters
     ----------
@@ -80,8 +84,9 @@ def peers_of(
         Every run-time size, as `ptxtemplates.references.launches.sizes_of` returns them; all rows are full.
     device, stream : int
         The device's number, and the handle of the stream on which calls are put.
-    working_set : int
-        Bytes: calls rotate over inputs that are together at least as large, up to `MOST_CALLS` of them.
+    working_set, room : int
+        Bytes: calls rotate over inputs that are together as large as the first at least, as
+        `ptxtemplates.bench.contender.calls_of` has it.
     resources : contextlib.ExitStack, optional
         Gets what releases the memory of the peers, after which they cannot be timed any more. Without it they
         hold it as long as they live.
@@ -101,12 +106,11 @@ def peers_of(
             yield Absent(peer.name, _reason("torch", "PyTorch", error))
         return
     if resources is not None:
-        # after all of them have been released: PyTorch keeps freed memory for itself
-        resources.callback(torch.cuda.empty_cache)
+        resources.callback(_empty, torch)  # the last to be called: after all peers have been released
     for peer in PEERS:
         # not around the yield: the caller's device is its own affair
         with torch.cuda.device(device):
-            contender = prepared(peer, problem, recorder, working_set)
+            contender = prepared(peer, problem, recorder, working_set, room)
         if (
             resources is not None
             and isinstance(contender, Contender)
@@ -114,6 +118,17 @@ def peers_of(
         ):
             resources.callback(contender.enqueue.release)
         yield contender
+
+
+def _empty(torch: Any) -> None:
+    """Give back all memory of peers that have been released.
+
+    A problem and its layouts know each other, and so do parts of the libraries: their tensors live until
+    cycles are looked for. PyTorch keeps for itself what has been freed.
+    """
+    gc.collect()
+    with suppress(Exception):  # of a GPU that has failed, which whoever meets it first tells
+        torch.cuda.empty_cache()
 
 
 class Calls:
@@ -136,7 +151,9 @@ class Calls:
         self._calls = ()
 
 
-def prepared(peer: Peer, problem: Problem, recorder: Recorder, working_set: int) -> Contender | Absent:
+def prepared(
+    peer: Peer, problem: Problem, recorder: Recorder, working_set: int, room: int = 0
+) -> Contender | Absent:
     """Return a peer that is ready to be timed, or why it is not there; its `enqueue` is `Calls`."""
     try:
         if importlib.util.find_spec(peer.package) is None:
@@ -144,23 +161,37 @@ def prepared(peer: Peer, problem: Problem, recorder: Recorder, working_set: int)
         module = importlib.import_module(f"{__name__}.{peer.module}")
         work: Work = getattr(module, peer.function)(problem)
         layout = work.layout
-        _check(work, problem)
-        count = min(max(-(-working_set // layout.bytes), 1), MOST_CALLS)
-        calls = [partial(work.call, *inputs) for inputs in layout.sets(count)]
+        count = calls_of(layout.bytes, working_set, room)
+        sets = layout.sets(count)
+        calls = [partial(work.call, *inputs) for inputs in sets]
         recorded = recorder(calls)
+        _check(work, problem, recorded, (sets[0], sets[-1]))
     except Exception as error:
         return Absent(peer.name, _reason(peer.package, peer.name, error))
     name = peer.name if recorded.captured else f"{peer.name} (no graph)"
     return Contender(name, layout.element, layout.bytes, count, Calls(recorded.enqueue, calls))
 
 
-def _check(work: Work, problem: Problem) -> None:
-    """Raise `Refused` if the first and the last row of a call's result are not what they should be."""
+def _check(work: Work, problem: Problem, recorded: Recorded, ends: tuple[Tensors, Tensors]) -> None:
+    """Raise `Refused` if a round as it is timed does not give the results that it should.
+
+    Of its first and its last call, the first and the last row are looked at. What a graph gave before is
+    overwritten: an empty one, of a library that has worked elsewhere than on the stream, leaves it so.
+    """
     rows = sorted({0, problem.rows - 1})
-    (inputs,) = work.layout.sets(1)
-    # before the call, which may work in place
-    exact = work.layout.exact(rows, inputs)
-    result = work.call(*inputs)[rows].double().reshape(exact.shape)
+    # before the round, which may work in place: what is not done then shows as an input that has not changed
+    exact = [work.layout.exact(rows, inputs) for inputs in ends]
+    for result, inputs in zip(recorded.ends, ends, strict=False):  # there are none yet without a graph
+        if result.data_ptr() not in [part.data_ptr() for part in inputs]:
+            result.fill_(float("nan"))
+    problem.place.wait()  # streams do not wait for each other
+    recorded.enqueue()
+    problem.place.wait()
+    for expected, result in zip(exact, recorded.ends, strict=True):
+        _compare(work, expected, result[rows].double().reshape(expected.shape))
+
+
+def _compare(work: Work, exact: Tensor, result: Tensor) -> None:
     error = float((result - exact).abs().max())
     allowed = TOLERANCES[work.layout.element] * float(exact.abs().max())
     if not error <= allowed:  # nor is NaN

@@ -22,10 +22,14 @@ class Recorded(NamedTuple):
         Puts them all on the stream.
     captured : bool
         Whether they are a graph; if not, each is made anew.
+    ends : list
+        Results of the first and of the last call. Those of a graph are written by each replay; others are put
+        here by each `enqueue`.
     """
 
     enqueue: Callable[[], None]
     captured: bool
+    ends: list[Any]
 
 
 class Recorder(Protocol):
@@ -67,21 +71,25 @@ class Graphs:
                 # kept to the end, so that each result has memory of its own, as inputs have
                 results = [call() for call in calls]
         except Exception:  # each library says in its own way that it cannot be captured
-            return Recorded(self._each(calls), captured=False)
+            ends: list[Any] = []
+            return Recorded(self._each(calls, ends), captured=False, ends=ends)
+        ends = [results[0], results[-1]]
         del results
 
         def enqueue() -> None:
             with torch.cuda.stream(stream):
                 graph.replay()
 
-        return Recorded(enqueue, captured=True)
+        return Recorded(enqueue, captured=True, ends=ends)
 
-    def _each(self, calls: Sequence[Call]) -> Callable[[], None]:
+    def _each(self, calls: Sequence[Call], ends: list[Any]) -> Callable[[], None]:
         torch, stream = self._torch, self._stream
 
         def enqueue() -> None:
             with torch.cuda.stream(stream):
-                for call in calls:
-                    call()
+                first = result = calls[0]()
+                for call in calls[1:]:
+                    result = call()
+            ends[:] = [first, result]
 
         return enqueue

@@ -60,6 +60,11 @@ class Place:
         """Return a length `count` times, int32."""
         return self.torch.full((count,), min(length, 2**31 - 1), dtype=self.torch.int32, device=self.device)
 
+    def wait(self) -> None:
+        """Wait until the device has done all that it was asked for, on every stream."""
+        if "cuda" in self.device:
+            self.torch.cuda.synchronize()
+
 
 class Layout:
     """Inputs of a call in one layout, as often as calls rotate over them; peers of a layout share them.

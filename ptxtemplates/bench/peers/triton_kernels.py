@@ -1,9 +1,14 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 # mypy: disable-error-code="import-not-found,import-untyped"
 # A kernel of Triton is no Python function: its parameters have no types, and Triton may be missing.
-"""Kernels in Triton, as one writes them by hand: coalesced, every element read once, float32 throughout."""
+"""Kernels in Triton, as one writes them by hand: coalesced, every element read once, float32 throughout.
+
+Triton has none of its own for what is measured: these are this project's.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import triton
 import triton.language as tl
@@ -139,3 +144,14 @@ def attend(
     tl.store(partial_ptr[:, None] + element[None, :], sums, mask=inside)
     tl.store(partial_ptr + HEAD_DIM, top, mask=member < GROUP)
     tl.store(partial_ptr + HEAD_DIM + 1, total, mask=member < GROUP)
+
+
+CONFIGURATIONS = [
+    triton.Config({}, num_warps=warps, num_stages=stages) for warps in (2, 4, 8) for stages in (2, 3)
+]
+"""What `tuned` chooses from."""
+
+
+def tuned(kernel: Any, **options: Any) -> Any:
+    """Return a kernel that tries every configuration at its first call, and keeps to the best one."""
+    return triton.autotune(CONFIGURATIONS, key=[], **options)(kernel)

@@ -102,10 +102,14 @@ def _decoding(problem: Decoding) -> Work:
     splits = -(-problem.keys // split_keys)
     combine = _combining(torch, rows, kernel.num_heads, kernel.head_dim, splits, split_keys)
     lengths = problem.place.lengths(rows, problem.keys)
+    # at the first call, long before one is captured or timed; there is nothing to choose in the interpreter
+    attend = triton_kernels.attend
+    if "cuda" in problem.place.device:
+        attend = triton_kernels.tuned(attend)
 
     def decode(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         partials = query.new_empty((rows, kernel.num_heads, splits, kernel.head_dim + 2))
-        triton_kernels.attend[(splits, kernel.num_kv_heads, rows)](
+        attend[(splits, kernel.num_kv_heads, rows)](
             query,
             keys,
             values,
