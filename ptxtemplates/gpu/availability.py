@@ -38,13 +38,24 @@ def _reason() -> str | None:
     try:
         made_for = boundary.packages()
     except Exception as error:  # whatever a package does that is not whole
-        return f"cuda.core is not installed or cannot be loaded ({error}): pip install 'ptxtemplates[cuda]'"
+        return _not_whole(error)
     answer: list[str | None] = []
     # a driver whose kernel module is stuck never answers; a thread of its own can be left behind
     thread = threading.Thread(target=lambda: answer.append(_ask(made_for)), daemon=True)
     thread.start()
     thread.join(PATIENCE_S)
-    return answer[0] if answer else f"the NVIDIA driver has not answered within {PATIENCE_S:.0f} s"
+    if not answer:
+        return f"the NVIDIA driver has not answered within {PATIENCE_S:.0f} s"
+    if answer[0] is None:
+        try:
+            boundary.load_core()
+        except Exception as error:
+            return _not_whole(error)
+    return answer[0]
+
+
+def _not_whole(error: Exception) -> str:
+    return f"cuda.core is not installed or cannot be loaded ({error}): pip install 'ptxtemplates[cuda]'"
 
 
 def _ask(made_for: tuple[int, int]) -> str | None:

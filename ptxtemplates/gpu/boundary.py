@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import weakref
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ptxtemplates.gpu.contexts import current as current
@@ -35,17 +36,29 @@ NO_DEVICE: Final = 100
 
 
 def packages() -> tuple[int, int]:
-    """Import what this room needs; return the CUDA version that the packages are made for.
+    """Return the CUDA version that NVIDIA's packages are made for.
 
     Raises
     ------
     ImportError
-        If one of them is missing or cannot be loaded.
+        If one of them is missing, or what asks for a driver cannot be loaded.
     """
-    importlib.import_module("cuda.core")
+    if find_spec("cuda") is None or find_spec("cuda.core") is None:
+        raise ImportError("No module named 'cuda.core'")
     bindings = importlib.import_module("cuda.bindings")
     major, minor = bindings.__version__.split(".")[:2]
     return int(major), int(minor)
+
+
+def load_core() -> None:
+    """Import cuda.core: most of a second, which a machine without a driver is spared.
+
+    Raises
+    ------
+    ImportError
+        If it cannot be loaded.
+    """
+    importlib.import_module("cuda.core")
 
 
 def describe_driver() -> tuple[tuple[int, int], int]:

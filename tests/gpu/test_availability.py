@@ -74,6 +74,20 @@ def test_a_package_that_fails_otherwise(monkeypatch: pytest.MonkeyPatch) -> None
     assert unavailable() == "the NVIDIA driver cannot be used: ValueError('what')"
 
 
+def test_a_package_that_is_there_and_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is loaded once there is a driver for it."""
+
+    def broken() -> None:
+        raise ImportError("a library is not whole")
+
+    monkeypatch.setattr(boundary, "load_core", broken)
+    assert "an NVIDIA driver" in (unavailable() or "an NVIDIA driver"), "there is none: nobody looked"
+    monkeypatch.setattr(availability, "_decided", [])
+    monkeypatch.setattr(boundary, "describe_driver", lambda: ((99, 0), 1))
+    reason = unavailable() or ""
+    assert reason.startswith("cuda.core is not installed or cannot be loaded (a library is not whole)")
+
+
 def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.core", None)
     reason = unavailable() or ""
