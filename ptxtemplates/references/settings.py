@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, Any]
 
+LONG_LOOP: Final = 64
+"""Keys of a chunk beyond which following them takes long."""
+
 LONGEST_LOOP: Final = 512
 """Keys that one chunk is followed over."""
 
@@ -39,6 +42,10 @@ class Setting(NamedTuple):
         Elements of each index tensor, by the argument's name.
     same : mapping of str to str
         Arguments that point to the buffer of another one.
+    long : bool
+        Whether it takes many steps: fewer blocks run.
+    heavy : bool
+        Whether it takes thousands of steps: what is said over the real numbers rests on chosen numbers there.
     planes : tuple of int, optional
         Blocks in z that run; all or some by `chosen_blocks` without it.
     """
@@ -48,6 +55,8 @@ class Setting(NamedTuple):
     contents: Mapping[str, npt.NDArray[Any]] = {}
     same: Mapping[str, str] = {}
     planes: tuple[int, ...] | None = None
+    long: bool = False
+    heavy: bool = False
 
 
 def _lengths(title: str, lengths: list[int], max_chunks: int, *planes: int) -> Setting:
@@ -98,7 +107,8 @@ def _of_chunk(parameters: Parameters) -> list[Setting]:
     if size <= LONGEST_LOOP:
         # the longest row there is, in its first chunk, its last one, and behind that
         planes = sorted({0, min(2, chunks - 1), chunks // 2, max(chunks - 2, 0), chunks - 1})
-        settings.append(_lengths("full chunks, to the last one", [_MOST], chunks, *planes))
+        full = _lengths("full chunks, to the last one", [_MOST], chunks, *planes)
+        settings.append(full._replace(long=True, heavy=size > LONG_LOOP))
     settings += _beyond_4_gib(parameters, chunks, [3], 0, 1 if chunks > 1 else 0)
     return settings
 

@@ -91,6 +91,8 @@ def planned(side: Side, setting: Setting) -> tuple[Planned, dict[str, Shaped]]:
     extents = [sizes[extent] if isinstance(extent, str) else extent for extent in description["grid"]]
     grid, block = _three(extents), _three(description["block"])
     blocks = chosen_blocks(grid, setting.planes, MOST_BLOCKS)
+    if setting.long:  # the last of each row and plane: the others have run elsewhere
+        blocks = [each for each in blocks if each[0] == grid[0] - 1]
     return Planned(side.text, description["entry"], grid, block, blocks, arguments), shapes
 
 

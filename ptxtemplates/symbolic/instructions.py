@@ -201,11 +201,12 @@ def _loading(instruction: Instruction) -> Handler:
         lanes = np.flatnonzero(machine.running)
         loaded = []
         for number in range(len(results)):
-            whole = Value(np.zeros(machine.lanes, f"u{target.size}"))
+            whole = None
             for region, chosen, offsets in _places(machine, target, lanes, number):
                 _check_loads(machine, region, offsets, target.size, lanes[chosen])
                 part = machine.domain.load(region, offsets, target.size)
                 whole = _placed(machine, whole, part, lanes[chosen])
+            assert whole is not None
             loaded.append(whole)
         # a result may be the register that the address comes from
         for result, whole in zip(results, loaded, strict=True):
@@ -224,13 +225,16 @@ def _check_loads(
             raise machine.undecided(f"races: another thread stores what it loads from {region.name}")
 
 
-def _placed(machine: Machine, whole: Value, part: Value, lanes: npt.NDArray[np.intp]) -> Value:
-    """Put the values of some lanes among those of all."""
+def _placed(machine: Machine, whole: Value | None, part: Value, lanes: npt.NDArray[np.intp]) -> Value:
+    """Put the values of some lanes in their places; what stands in those of others is not looked at."""
     sources = np.zeros(machine.lanes, np.intp)
     sources[lanes] = np.arange(lanes.size)
+    placed = machine.domain.permuted(part, sources)
+    if whole is None:
+        return placed
     mask = np.zeros(machine.lanes, np.bool_)
     mask[lanes] = True
-    return machine.domain.where(mask, machine.domain.permuted(part, sources), whole)
+    return machine.domain.where(mask, placed, whole)
 
 
 def _storing(instruction: Instruction) -> Handler:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ptxtemplates.emulator.operations import Operation
     from ptxtemplates.ptx.statements import Instruction
     from ptxtemplates.symbolic.hashing import Numbers
+    from ptxtemplates.symbolic.memory import Region
+    from ptxtemplates.symbolic.terms import Offsets
 
 _RING: Final[dict[str, Callable[..., Numbers]]] = {
     "add": residues.added,
@@ -46,6 +48,11 @@ class RealTerms(Terms):
         super().__init__(program)
         self._constant_residues: dict[int, Numbers] = {}
         """Of constants, by the identity of their bits, which the base class keeps."""
+
+    def leaves(self, region: Region, offsets: Offsets) -> Numbers:
+        """Return the terms of elements; of float32 as residues from the start."""
+        found = super().leaves(region, offsets)
+        return residues.of_terms(found) if region.kind == "f32" else found
 
     def numbers(
         self, instruction: Instruction, operation: Operation, sources: Sequence[Value]
@@ -75,8 +82,9 @@ class RealTerms(Terms):
 
     def _number(self, source: Value) -> Numbers:
         """Return residues of what lanes hold."""
-        if source.shadow is not None and source.shadow.ndim == 1 and source.shadow.all():
-            return residues.of_terms(source.shadow)
+        tags = source.shadow
+        if tags is not None and (source.full or (tags.ndim == 1 and tags.all())):
+            return residues.of_terms(tags)
         if source.shadow is None and (kept := self._constant_residues.get(id(source.bits))) is not None:
             return kept
         values = source.bits.view(np.float32)

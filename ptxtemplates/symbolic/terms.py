@@ -86,7 +86,7 @@ class Terms:
             bits = np.zeros(tags.shape, np.bool_ if kind == "pred" else f"u{DTYPES[kind].itemsize}")
             if exact is not None:
                 bits, tags = np.where(known, exact[number].bits, bits), np.where(known, np.uint64(0), tags)
-            results.append(Value(bits, tags))
+            results.append(Value(bits, tags, exact is None))
         return results
 
     def numbers(
@@ -138,6 +138,10 @@ class Terms:
         bits = np.where(mask, yes.bits, no.bits)
         if yes.shadow is None and no.shadow is None:
             return Value(bits)
+        if yes.full and no.full:
+            assert yes.shadow is not None
+            assert no.shadow is not None
+            return Value(bits, np.where(mask, yes.shadow, no.shadow), full=True)
         if all(value.shadow is None or value.shadow.ndim == 1 for value in (yes, no)):
             first, second = (np.uint64(0) if each.shadow is None else each.shadow for each in (yes, no))
             return _simplified(bits, np.where(mask, first, second))
@@ -152,9 +156,11 @@ class Terms:
 
     def resize(self, value: Value, size: int, *, signed: bool) -> Value:
         """Cut a value to a number of bytes, or extend it with zeros or its sign."""
+        if value.size == size or value.bits.dtype == np.bool_:
+            return value
         bits = resized(value.bits, size, signed=signed)
-        if value.shadow is None or value.size == size or value.bits.dtype == np.bool_:
-            return Value(bits, value.shadow)
+        if value.shadow is None:
+            return Value(bits)
         if size > value.size and signed:
             tags = combined(_SIGN ^ np.uint64(value.size * 16 + size), whole(value))
             return _simplified(bits, np.where(unknown(value), tags, np.uint64(0)))
@@ -188,7 +194,8 @@ class Terms:
 
     def permuted(self, value: Value, sources: npt.NDArray[np.intp]) -> Value:
         """Return for each lane the value of another one."""
-        return Value(value.bits[sources], None if value.shadow is None else value.shadow[sources])
+        shadow = None if value.shadow is None else value.shadow[sources]
+        return Value(value.bits[sources], shadow, value.full)
 
     def bytes_of(self, value: Value) -> tuple[npt.NDArray[np.uint8], Numbers]:
         """Return the bytes of all lanes' values: where they are known, and which terms they are."""
@@ -205,7 +212,7 @@ class Terms:
     def undefined(self, name: str, size: int, lanes: int) -> Value:
         """Return what a register holds that was never set: another value in each program."""
         tags = combined(number_of(f"{self.program}: {name}"), np.arange(lanes, dtype=np.uint64))
-        return Value(np.zeros(lanes, f"u{size}" if size else np.bool_), tags)
+        return Value(np.zeros(lanes, f"u{size}" if size else np.bool_), tags, full=True)
 
     def load(self, region: Region, offsets: Offsets, size: int) -> Value:
         """Return what lies at offsets, a value for each."""
@@ -215,7 +222,7 @@ class Terms:
             if kept.all():
                 bits, tags = region.pages.read("bits", places), region.pages.read("tags", places)
             else:
-                bits, tags = _content(region, places)
+                bits, tags = self._content(region, places)
                 bits = np.where(kept, region.pages.read("bits", places), bits)
                 tags = np.where(kept, region.pages.read("tags", places), tags)
             return _simplified(np.ascontiguousarray(bits).view(f"u{size}").reshape(-1), tags)
@@ -223,24 +230,38 @@ class Terms:
             return Value(region.bits[places].view(f"u{size}").reshape(-1))
         bits = np.zeros(offsets.size, f"u{size}")
         if size == region.element and not (offsets % size).any():
-            return Value(bits, _leaves(region, offsets))
-        return _simplified(bits, _leaf_bytes(region, places))
+            return Value(bits, self.leaves(region, offsets), full=True)
+        return _simplified(bits, self._leaf_bytes(region, places))
 
     def store(self, region: Region, offsets: Offsets, value: Value) -> None:
         """Write a value at each of the offsets."""
         places = offsets[:, None] + np.arange(value.size)
         for page in region.pages_for(places):
-            bits, tags = _content(region, page_bytes(region, page))
+            bits, tags = self._content(region, page_bytes(region, page))
             region.pages.open(page, {"bits": bits, "tags": tags})
         region.pages.write(
             "bits", places, np.ascontiguousarray(value.bits).view(np.uint8).reshape(-1, value.size)
         )
         region.pages.write("tags", places, by_byte(value))
 
+    def leaves(self, region: Region, offsets: Offsets) -> Numbers:
+        """Return the terms of elements."""
+        return combined(number_of(f"element of {region.name}"), (offsets // region.element).astype(np.uint64))
+
+    def _leaf_bytes(self, region: Region, places: Offsets) -> Numbers:
+        """Return the terms of bytes of elements."""
+        return self.leaves(region, places) + (places % region.element).astype(np.uint64) * STEP
+
+    def _content(self, region: Region, places: Offsets) -> tuple[npt.NDArray[np.uint8], Numbers]:
+        """Return the bits and the numbers of bytes as they were before the launch."""
+        if region.bits is None:
+            return np.zeros(places.shape, np.uint8), self._leaf_bytes(region, places)
+        return region.bits[places], np.zeros(places.shape, np.uint64)
+
     def contents(self, region: Region, page: int) -> Numbers:
         """Return a number for each byte of a page."""
         places = page_bytes(region, page)
-        bits, tags = _content(region, places)
+        bits, tags = self._content(region, places)
         if region.written and region.pages.kept(places[:1]).all():
             bits, tags = region.pages.read("bits", places), region.pages.read("tags", places)
         return np.where(tags == 0, combined(_CONSTANT, bits.astype(np.uint64)), tags)
@@ -249,7 +270,7 @@ class Terms:
 def whole(value: Value) -> Numbers:
     """Return one number for each lane's value."""
     tags = value.shadow
-    if tags is not None and tags.ndim == 1 and tags.all():
+    if tags is not None and (value.full or (tags.ndim == 1 and tags.all())):
         return tags
     constants = combined(_CONSTANT, value.bits.astype(np.uint64))
     if tags is None:
@@ -306,6 +327,8 @@ def unknown(value: Value) -> Mask:
 
 def _known_lanes(sources: Sequence[Value]) -> Mask | bool:
     """Return which lanes have all their sources, True for all, False for none."""
+    if any(source.full for source in sources):
+        return False
     uncertain = [unknown(source) for source in sources if source.shadow is not None]
     if not uncertain:
         return True
@@ -318,20 +341,3 @@ def computed(operation: Operation, sources: Sequence[Value]) -> list[Value]:
     typed = [source.typed(kind) for source, kind in zip(sources, operation.source_types, strict=False)]
     typed += [source.bits for source in sources[len(typed) :]]  # the carry
     return [plain(np.asarray(result)) for result in operation.compute(*typed)]
-
-
-def _leaves(region: Region, offsets: Offsets) -> Numbers:
-    """Return the terms of elements."""
-    return combined(number_of(f"element of {region.name}"), (offsets // region.element).astype(np.uint64))
-
-
-def _leaf_bytes(region: Region, places: Offsets) -> Numbers:
-    """Return the terms of bytes of elements."""
-    return _leaves(region, places) + (places % region.element).astype(np.uint64) * STEP
-
-
-def _content(region: Region, places: Offsets) -> tuple[npt.NDArray[np.uint8], Numbers]:
-    """Return the bits and the numbers of bytes as they were before the launch."""
-    if region.bits is None:
-        return np.zeros(places.shape, np.uint8), _leaf_bytes(region, places)
-    return region.bits[places], np.zeros(places.shape, np.uint64)

@@ -28,10 +28,13 @@ class Value(NamedTuple):
         An unsigned integer as wide as the value, or bool for a predicate.
     shadow : numpy.ndarray or None
         What a domain keeps beside the bits; None where it has nothing to say of any lane.
+    full : bool
+        Whether it is known to have something to say of every lane's value as a whole.
     """
 
     bits: npt.NDArray[Any]
     shadow: npt.NDArray[Any] | None = None
+    full: bool = False
 
     @property
     def size(self) -> int:
