@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ptxtemplates.cli.parameters import config_option
+from ptxtemplates.cli.parameters import config_option, json_option
 from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.config import load
 from ptxtemplates.errors import MissingExtraError, PtxTemplatesError
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     help="Run-time sizes, rows=4,max_chunks=16 say; may be repeated. Without it 1, 8 and 64 rows of "
     "4096 keys.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@json_option
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -12,7 +12,7 @@ import click
 
 from ptxtemplates.artifacts import build, check
 from ptxtemplates.beside import stale_files, write_files
-from ptxtemplates.cli.parameters import config_option
+from ptxtemplates.cli.parameters import config_option, json_option
 from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.config import load, select
 from ptxtemplates.manifest import MANIFEST, parse_manifest, texts_of
@@ -83,7 +83,7 @@ def path_option(*names: str, help: str, **attributes: Any) -> Callable[[F], F]:
 @click.option(
     "--check", "only_check", is_flag=True, help="Write nothing; name what is stale and exit with 1."
 )
-@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@json_option
 def command(
     config: Path,
     out: Path,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from ptxtemplates.cli.parameters import config_option
+from ptxtemplates.cli.parameters import config_option, jobs_option, json_option, kernel_option
 from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.errors import MissingExtraError
 
@@ -60,13 +60,7 @@ class Outputs(NamedTuple):
 @click.argument("old")
 @click.argument("new", required=False)
 @config_option
-@click.option(
-    "--kernel",
-    "patterns",
-    multiple=True,
-    metavar="GLOB",
-    help="Only variants or kernels of this name; * and ? are wild. May be repeated.",
-)
+@kernel_option
 @click.option(
     "--arch",
     "architectures",
@@ -77,7 +71,7 @@ class Outputs(NamedTuple):
 )
 @click.option("--markdown", metavar="FILE", help="Report to write for a pull-request comment; - is stdout.")
 @click.option("--html", metavar="FILE", help="Report to write as one page for browsers; - is stdout.")
-@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@json_option
 @click.option(
     "--fail-on",
     "words",
@@ -85,13 +79,7 @@ class Outputs(NamedTuple):
     metavar="WORDS",
     help="Changes that exit with 1: contract,meaning,spills,'registers>5%', say. May be repeated.",
 )
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes; as many as there are processors without it.",
-)
+@jobs_option
 def command(
     old: str,
     new: str | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ptxtemplates.cli.parameters import config_option
+from ptxtemplates.cli.parameters import config_option, json_option
 from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.errors import MissingExtraError
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     metavar="SIZE=N,...",
     help="Run-time sizes for --counts, rows=4,max_chunks=16 say; may be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@json_option
 def command(
     subjects: tuple[str, ...],
     config: Path,

@@ -94,3 +94,24 @@ config_option = click.option(
     help="List of variants.",
 )
 """The list that a command works on."""
+
+kernel_option = click.option(
+    "--kernel",
+    "patterns",
+    multiple=True,
+    metavar="GLOB",
+    help="Only variants or kernels of this name; * and ? are wild. May be repeated.",
+)
+"""Which of the listed kernels a command is about."""
+
+jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes; as many as there are processors without it.",
+)
+"""How many processes a command may start."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+"""Whether a program reads what a command prints."""

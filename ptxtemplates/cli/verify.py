@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
-from ptxtemplates.cli.parameters import config_option
+from ptxtemplates.cli.parameters import config_option, jobs_option, json_option, kernel_option
 from ptxtemplates.cli.progress import with_progress
 from ptxtemplates.config import load, select
 from ptxtemplates.errors import MissingExtraError, PtxTemplatesError
@@ -35,13 +35,7 @@ class Task(NamedTuple):
 
 @click.command("verify")
 @config_option
-@click.option(
-    "--kernel",
-    "patterns",
-    multiple=True,
-    metavar="GLOB",
-    help="Only variants or kernels of this name; * and ? are wild. May be repeated.",
-)
+@kernel_option
 @click.option(
     "--ptx",
     type=click.Path(path_type=Path),
@@ -79,14 +73,8 @@ class Task(NamedTuple):
     metavar="REV",
     help="Only variants whose text is not the snapshot that this git revision has of it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes; as many as there are processors without it.",
-)
+@json_option
+@jobs_option
 def command(
     config: Path,
     patterns: tuple[str, ...],
