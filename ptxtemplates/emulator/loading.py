@@ -37,6 +37,10 @@ def content_of(variable: Variable, addresses: Mapping[str, int]) -> npt.NDArray[
     if variable.initializer is not None:
         size = BITS[variable.type] // 8
         values = list(_flat(variable.initializer, variable.dimensions or (1,)))
+        if values and size * (max(index for index, _ in values) + 1) > variable.size:
+            raise EmulationError(
+                f"line {variable.line}: {variable.name} has more values than its {variable.size} bytes hold"
+            )
         for index, value in values:
             number = _initial(variable, value, addresses) % (1 << 8 * size)
             content[index * size : (index + 1) * size] = np.frombuffer(

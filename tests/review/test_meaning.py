@@ -135,6 +135,13 @@ def test_a_text_that_cannot_be_read() -> None:
     assert (found.verdict, found.reason) == ("cannot tell", "the text has no entry 'exchange'")
 
 
+def test_a_table_with_more_values_than_room() -> None:
+    edit = Edit("", ROPE, (("turns[64]", "turns[63]"),), ())
+    found = meaning(side(ROPE), side(ROPE, edit), ())
+    assert found.verdict == "cannot tell"
+    assert found.reason.endswith("turns has more values than its 504 bytes hold")
+
+
 def test_a_coarser_grid_is_run_as_a_whole_or_not_at_all() -> None:
     description = {**DESCRIPTIONS[ROPE], "grid": [16, "rows", 1]}
     [edit] = [edit for edit in EDITS if edit.name == "commuted factors"]
