@@ -169,9 +169,8 @@ class Kernel:
     @property
     def grid(self) -> tuple[int | str, int | str, int | str]:
         """Blocks in x, y, z: a number, or the name of a run-time size (see `extents`)."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no grid"
-        )  # no default would be right, as for block
+        # refused earlier, and without a default, as the block is
+        raise NotImplementedError(f"{type(self).__name__} has no grid")
 
     def constants(self) -> dict[str, object]:
         """Return what the template sees beside the parameters: tables and values that follow from them."""

@@ -12,7 +12,7 @@ from ptxtemplates.assembly.faults import located
 from ptxtemplates.assembly.occupancy import occupancy
 from ptxtemplates.assembly.sass import by_line, disassemble, listing, source_text
 from ptxtemplates.errors import AssemblyError
-from ptxtemplates.ptx.targets import runs_on
+from ptxtemplates.ptx.targets import USUAL, runs_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     Code = dict[str, tuple[MachineInstruction, ...]]
     """Instructions of each function."""
 
-DEFAULT_ARCHITECTURES: Final = ("sm_80", "sm_90", "sm_100", "sm_120")
 UNKNOWN: Final = "n/a"
 
 
@@ -72,9 +71,7 @@ def rows_of(subject: Subject, asked: tuple[str, ...]) -> list[Row]:
 
 
 def _rows_of(subject: Subject, asked: tuple[str, ...]) -> list[Row]:
-    names = asked or tuple(
-        name for name in DEFAULT_ARCHITECTURES if subject.target is None or runs_on(subject.target, name)
-    )
+    names = asked or tuple(name for name in USUAL if subject.target is None or runs_on(subject.target, name))
     if not names and subject.target is not None:
         names = (subject.target,)
     names = tuple(sorted(names, key=lambda name: (len(name.rstrip("af")), name)))

@@ -69,6 +69,10 @@ def supports(target: str, minimum: str) -> bool:
     return _number(target) >= _number(minimum)
 
 
+USUAL = ("sm_80", "sm_90", "sm_100", "sm_120")
+"""One of each generation in wide use: what a command takes if nobody names any."""
+
+
 def runs_on(target: str, architecture: str) -> bool:
     """Say whether code with a ``.target`` runs on an architecture.
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ptxtemplates.ptx.targets import runs_on
+from ptxtemplates.ptx.targets import USUAL, runs_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ptxtemplates.review.model import Side
-
-USUAL: Final = ("sm_80", "sm_90", "sm_100", "sm_120")
-"""One of each generation in wide use; those that ``ptxtemplates inspect`` takes."""
 
 _TARGET: Final = re.compile(r"^[ \t]*\.target[ \t]+(sm_[0-9]+[af]?)\b", re.MULTILINE)
 

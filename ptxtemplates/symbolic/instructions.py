@@ -12,6 +12,7 @@ from ptxtemplates.emulator.instructions.effect import flat, type_of
 from ptxtemplates.emulator.instructions.loads import SPACES, WINDOW, WINDOWS, Target
 from ptxtemplates.emulator.instructions.ordering import ORDER_FORMS
 from ptxtemplates.emulator.instructions.shuffles import MODES
+from ptxtemplates.emulator.memory.buffers import FIRST_ADDRESS
 from ptxtemplates.emulator.operations import decode
 from ptxtemplates.emulator.types import BITS, WARP
 from ptxtemplates.ptx.operands import Pair, Vector
@@ -168,7 +169,7 @@ def _places(
             if chosen.size:
                 inside = addresses[chosen] - np.uint64(start)
                 yield _own(machine, space, inside, lanes[chosen], chosen, target.size)
-        chosen = np.flatnonzero(addresses >= np.uint64(1 << 33))
+        chosen = np.flatnonzero(addresses >= np.uint64(FIRST_ADDRESS))
         if chosen.size < addresses.size:
             for region, some, offsets in (
                 machine.memory.parts(addresses[chosen], target.size, machine.line) if chosen.size else ()

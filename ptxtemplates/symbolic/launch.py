@@ -9,11 +9,12 @@ import numpy as np
 
 from ptxtemplates.emulator.grid import Blocks
 from ptxtemplates.emulator.loading import content_of, parameter_bytes
+from ptxtemplates.emulator.memory.buffers import FIRST_ADDRESS
 from ptxtemplates.emulator.program import prepare
 from ptxtemplates.ptx.parser import parse
 from ptxtemplates.symbolic.instructions import handler_of
 from ptxtemplates.symbolic.machine import Machine
-from ptxtemplates.symbolic.memory import FIRST, Memory
+from ptxtemplates.symbolic.memory import Memory
 from ptxtemplates.symbolic.values import UndecidedError
 
 if TYPE_CHECKING:
@@ -76,13 +77,12 @@ def run(
     domain: Domain,
     *,
     blocks: Iterable[Block] | None = None,
-    shared_memory: int = 0,
 ) -> dict[str, Region]:
     """Run a kernel.
 
     Parameters
     ----------
-    text, entry, grid, block, blocks, shared_memory
+    text, entry, grid, block, blocks
         As `ptxtemplates.emulator.emulate` takes them.
     arguments : sequence
         For each parameter a number or a buffer; one that is given twice is one buffer. The same ones have the
@@ -127,14 +127,12 @@ def run(
     content = bytearray(prepared.bytes)
     for word, offset, size in zip(words, prepared.offsets, prepared.sizes, strict=True):
         content[offset : offset + size] = (word % (1 << 8 * size)).to_bytes(size, "little")
-    own = Memory(FIRST)
+    own = Memory(FIRST_ADDRESS)
     own.add(PARAMETERS, prepared.bytes, np.frombuffer(content, np.uint8))
     variables = [own.add(name, initial.size, initial) for name, initial in prepared.variables]
     chosen = Blocks(grid, blocks)
     [rows] = chosen.waves(len(chosen))
-    machine = Machine(
-        prepared.program, prepared.handlers, own.joined(memory), domain, rows, grid, block, shared_memory
-    )
+    machine = Machine(prepared.program, prepared.handlers, own.joined(memory), domain, rows, grid, block)
     machine.storable = _storable(prepared, own, regions.values(), machine)
     with np.errstate(all="ignore"):
         machine.run()
@@ -153,8 +151,8 @@ def _storable(
     if reached is None:
         return frozenset({*regions, *of_lanes})
     content = own.content(PARAMETERS)
-    starts = {FIRST + offset for offset in prepared.offsets} & reached
-    pointers = {int.from_bytes(content[start - FIRST :][:8], "little") for start in starts}
+    starts = {FIRST_ADDRESS + offset for offset in prepared.offsets} & reached
+    pointers = {int.from_bytes(content[start - FIRST_ADDRESS :][:8], "little") for start in starts}
     return frozenset({*(region for region in regions if region.base in pointers), *of_lanes})
 
 
@@ -179,7 +177,7 @@ def _prepared(text: str, entry: str) -> _Prepared:
         end += -end % parameter.natural_alignment
         offsets.append(end)
         end += size
-    memory = Memory(FIRST)
+    memory = Memory(FIRST_ADDRESS)
     start = memory.add(PARAMETERS, end, None).base
     names = [parameter.name for parameter in function.parameters]
     known = {name: start + offset for name, offset in zip(names, offsets, strict=True)}

@@ -61,8 +61,6 @@ class Machine:
     blocks : sequence of (int, int, int)
         That run.
     grid, block : tuple of int
-    shared_memory : int
-        Bytes of dynamic shared memory.
 
     Attributes
     ----------
@@ -89,7 +87,6 @@ class Machine:
         blocks: npt.NDArray[np.int64],
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
-        shared_memory: int,
     ) -> None:
         self.program = program
         self._handlers = handlers
@@ -105,13 +102,10 @@ class Machine:
         self.partial = True
         self._special = {
             name: self._spread(values, len(blocks), threads)
-            for name, values in special_registers(blocks, grid, block, shared_memory).items()
+            for name, values in special_registers(blocks, grid, block, 0).items()
         }
-        dynamic = shared_memory if program.dynamic is not None else 0
         self.instances = {
-            "shared": self._instances(
-                "shared", laid_out(program.shared) + dynamic, self.numbers // self.width
-            ),
+            "shared": self._instances("shared", laid_out(program.shared), self.numbers // self.width),
             "local": self._instances("local", laid_out(program.local), self.numbers),
         }
         self._registers: list[Value | None] = [None] * (program.registers + 1)

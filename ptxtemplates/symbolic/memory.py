@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ptxtemplates.emulator.memory.buffers import ALIGNMENT
 from ptxtemplates.emulator.types import BITS
 from ptxtemplates.symbolic.values import UndecidedError
 
@@ -17,10 +18,8 @@ if TYPE_CHECKING:
 
     Places = npt.NDArray[np.int64]
 
-FIRST: Final = 1 << 33
 GAP: Final = 1 << 33
 """Between two buffers: an offset that wraps at 32 bits meets no other."""
-ALIGNMENT: Final = 256
 PAGE: Final = 512
 """Bytes that are kept together once one of them is written."""
 

@@ -45,9 +45,11 @@ def flashinfer(torch: Any, log: list[str]) -> dict[str, Any]:
         return (weights[..., None] * v).sum(1).to(v.dtype), s.exp2().sum(1).log2()
 
     module = ModuleType("flashinfer")
-    module.apply_rope_with_cos_sin_cache_inplace = apply_rope_with_cos_sin_cache_inplace  # type: ignore[attr-defined] # made here
-    module.merge_states = merge_states  # type: ignore[attr-defined] # made here
-    module.BatchDecodeWithPagedKVCacheWrapper = _wrapper(torch, log)  # type: ignore[attr-defined] # made here
+    vars(module).update(
+        apply_rope_with_cos_sin_cache_inplace=apply_rope_with_cos_sin_cache_inplace,
+        merge_states=merge_states,
+        BatchDecodeWithPagedKVCacheWrapper=_wrapper(torch, log),
+    )
     return {"flashinfer": module}
 
 

@@ -18,7 +18,7 @@ from ptxtemplates.bench import peers
 from ptxtemplates.bench.contender import Absent, Contender
 from ptxtemplates.bench.peers import PEERS, Peer, peers_of, prepared
 from ptxtemplates.bench.peers.graphs import Recorded
-from ptxtemplates.bench.peers.problems import PROBLEMS, Layout, Place, Reduction, Refused, Work
+from ptxtemplates.bench.peers.problems import PROBLEMS, Layout, Place, Reduction, Refused, Rotation, Work
 from tests.bench.peers_on_cpu import SHAPES, Repeated, error_of, problem_of, ragged
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def test_every_pytorch_peer_is_made_ready(
 def test_calls_rotate_over_inputs_of_their_own() -> None:
     seen: list[int] = []
     problem = problem_of(SHAPES["rope of one row"], torch)
-    layout = problem.layout("f32")  # type: ignore[union-attr] # it is RoPE
+    assert isinstance(problem, Rotation)
+    layout = problem.layout("f32")
 
     def call(*inputs: Any) -> Any:
         seen.append(inputs[0].data_ptr())
@@ -187,10 +188,11 @@ def test_a_gpu_that_has_failed_hides_no_other_error(
 @pytest.mark.parametrize("wrong", ["all", "the last row", "not a number"])
 def test_a_peer_that_computes_something_else_is_absent(element: str, wrong: str) -> None:
     problem = problem_of(SHAPES["rope backward"], torch)
-    layout = problem.layout(element)  # type: ignore[union-attr] # it is RoPE
+    assert isinstance(problem, Rotation)
+    layout = problem.layout(element)
 
     def call(x: Any, *inputs: Any) -> Any:
-        result = problem.layout(element).exact(range(problem.rows), (x, *inputs)).to(x.dtype)  # type: ignore[union-attr] # as above
+        result = problem.layout(element).exact(range(problem.rows), (x, *inputs)).to(x.dtype)
         if wrong == "all":
             return x
         result[-1] = result[-1] * 1.05 if wrong == "the last row" else float("nan")
@@ -206,7 +208,8 @@ def test_a_peer_that_computes_something_else_is_absent(element: str, wrong: str)
 def test_a_graph_that_does_not_do_all_is_absent(forgotten: int, in_place: bool) -> None:
     """A library that works on a stream of its own leaves an empty one, whose time would be wonderful."""
     problem = problem_of(SHAPES["rope backward"], torch)
-    layout = problem.layout("f32")  # type: ignore[union-attr] # it is RoPE
+    assert isinstance(problem, Rotation)
+    layout = problem.layout("f32")
 
     def call(x: Any, *inputs: Any) -> Any:
         result = _pytorch().eager(problem).call(x, *inputs)
